@@ -32,8 +32,11 @@ function all(root, selector) {
   return [...root.querySelectorAll(selector)];
 }
 
-function on(target, ...event) {
-  target?.addEventListener(...event);
+// Aborted when the hub has sent another form in place of this one: then this script is over.
+const ending = new AbortController();
+
+function on(target, name, react, options) {
+  target?.addEventListener(name, react, { signal: ending.signal, ...options });
 }
 
 function made(name, properties) {
@@ -115,21 +118,16 @@ export function renew(data, news) {
   }
 }
 
-/** Ask the server what is new for these values since the data with this tag. */
-function askServer(sent, tag) {
+/** Ask this address of the hub's what is new for these values since the data with this tag. */
+function askServer(address, sent, tag) {
   // Without the query: one on this address would start a server.
-  return fetch(location.pathname, {
+  return fetch(address, {
     headers: { Accept: "application/json", "Gpuspawner-Choice": headerOf(sent), ...(tag && { "If-None-Match": tag }) },
     credentials: "same-origin",
     cache: "no-store",
     redirect: "manual", // to the running server, or to the login page
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-}
-
-/** Whether there is a form no more: the server runs, or the person is signed out. */
-function isOver({ type, status, ok }) {
-  return type === "opaqueredirect" || status === 401 || status === 403 || ok;
 }
 
 // What is shown besides, where it is sent: each is called as display() is, and returns the same.
@@ -232,6 +230,7 @@ function keepLive(root, data, form) {
   const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
   form.soon = asker.soon;
+  form.now = asker.now;
 
   /** Returns whether there is nothing to ask the server right away. */
   function refresh() {
@@ -247,18 +246,18 @@ function keepLive(root, data, form) {
   async function ask() {
     let answer;
     try {
-      answer = await askServer({ ...sentValues(form.read(), data), ...form.sent?.() }, tag);
+      answer = await askServer(form.address, { ...sentValues(form.read(), data), ...form.sent?.() }, tag);
       const isNew = answer.ok && answer.headers.get("Content-Type")?.startsWith("application/json");
       const news = isNew ? readIsland(await answer.text()) : { version: VERSION };
       if (!isNew && answer.status !== 304) throw new Error(`status ${answer.status}`);
       if (news.version !== VERSION) return false;
       take(news, answer.headers);
     } catch (error) {
-      form.noData?.(answer ?? error); // the answer, or why there is none
-      if (answer && isOver(answer)) return false;
-      throw error;
+      form.noData(answer ?? error); // which finds out what it means
+      if (!answer || answer.status > 499) throw error;
+      return true;
     }
-    form.noData?.();
+    form.noData();
     const again = Number(answer.headers.get("Gpuspawner-Again"));
     expectNext(again);
     return again * 1000 || true;
@@ -276,7 +275,8 @@ function keepLive(root, data, form) {
 
   on(document, "visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));
   on(window, "pageshow", ({ persisted }) => persisted && asker.now());
-  setInterval(refresh, TICK_MS);
+  const ticks = setInterval(refresh, TICK_MS);
+  ending.signal.onabort = () => clearInterval(ticks);
   asker.rest();
   return () => refresh() || asker.soon();
 }

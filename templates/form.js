@@ -18,7 +18,7 @@ function nameChoice(radio, number) {
 }
 
 /** Wire up the form that `root` lies in. */
-function enhance(root, data, isLeaving) {
+function enhance(root, data, session) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
   const radios = (name) => all(root, `input[name=${name}]`);
   const picked = (name) => radios(name).find((radio) => radio.checked);
@@ -193,7 +193,7 @@ function enhance(root, data, isLeaving) {
   }
 
   choices.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
-  const changed = keepLive(root, data, { find, read, fill, update, complain, tell, showFixes, isLeaving });
+  const changed = keepLive(root, data, Object.assign(session, { find, read, fill, update, complain, tell, showFixes, refuse }));
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
@@ -238,38 +238,6 @@ function enhance(root, data, isLeaving) {
   find("summary").hidden = false;
   update();
   find("errors")?.focus();
-  return refuse;
-}
-
-/**
- * Keep Start from being pressed twice, or with wrong fields, and bring it back when the page is shown again. Returns
- * whether it was pressed.
- */
-function guard(form, start, refuse) {
-  let sent = false;
-  on(document, "submit", (event) => {
-    if (event.target !== form) return;
-    // A preset's own button sends nothing of the fields.
-    if (sent || (!event.submitter?.formNoValidate && refuse())) {
-      event.preventDefault();
-      event.stopImmediatePropagation(); // the hub's own handler would show Start again
-      return;
-    }
-    sent = true;
-    // Only after the browser has read the form: a disabled button is left out of it.
-    setTimeout(() => start?.setAttribute("disabled", ""));
-  }, { capture: true });
-  on(window, "pageshow", ({ persisted }) => {
-    if (!persisted) return;
-    sent = false;
-    start?.removeAttribute("disabled");
-    start?.classList.remove("hidden");
-    all(form, ".feedback-widget").forEach((widget) => {
-      widget.classList.add("hidden");
-      widget.firstElementChild?.classList.remove("fa-pulse");
-    });
-  });
-  return () => sent;
 }
 
 if (typeof document !== "undefined") {
@@ -279,13 +247,12 @@ if (typeof document !== "undefined") {
     const feedback = form.querySelector(".feedback-container");
     const start = feedback?.querySelector("button");
     if (start?.textContent.trim() === "Start") write(start, t("Start"));
-    let refuse = () => false;
-    const isLeaving = guard(form, start, () => refuse());
+    const session = keepSession(root, form, start);
     const [data, summary] = [islandOf(document), root.querySelector("#gpuspawner-summary")];
     // With data of another version, or in a site's form without its parts, the form is what it is without a script.
     if (data && summary) {
       if (feedback) summary.append(feedback);
-      refuse = enhance(root, data, isLeaving);
+      enhance(root, data, session);
     }
   }
 }

@@ -16,11 +16,12 @@ from devcluster.demo.values import LOCAL, Values
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.browser.support.person import Person
+from tests.browser.support.quick_hub import quick_hub
 from tests.cluster.support.fixtures import api, cluster, pytest_runtest_makereport
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 
-__all__ = ["api", "cluster", "pytest_runtest_makereport"]
+__all__ = ["api", "cluster", "pytest_runtest_makereport", "quick_hub"]
 
 PATIENCE_MS = 30_000
 NAMESPACE = "browser"

@@ -38,6 +38,7 @@ SCRIPTS = (
     "choice.js",
     "live.js",
     "display.js",
+    "session.js",
     "bar.js",
     "policy.js",
     "presets.js",

@@ -20,7 +20,7 @@ def classed(soup: BeautifulSoup | Tag, name: str) -> list[str]:
 def test_a_page_without_limits_holds_nothing_of_them():
     plain = render(VIEW)
     assert render(replace(VIEW, policy=None)) == plain
-    for word in ("in-use", "gpuspawner-blocked", "ending", "denied-", "limits"):
+    for word in ("in-use", "gpuspawner-blocked", "gpuspawner-ending", '"ending"', "denied-", "limits"):
         assert word not in plain
     assert len(render(replace(VIEW, policy=PolicyView()))) > len(plain) + 1000  # a script and styles of their own
 

@@ -1,0 +1,389 @@
+"""An open form says why it cannot be sent, and can be sent again when that is over. Its choice is kept meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, async_playwright, expect
+
+from devcluster import chromium
+from devcluster.hub import Hub
+from tests.browser.support.person import Person
+from tests.browser.support.quick_hub import ADMIN, TITLE, end_server, is_at_rest, sign_in, sign_out
+from tests.browser.test_accessibility import AXE, TAGS
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BACK = "document.dispatchEvent(new Event('visibilitychange'))"
+# Memory that the quick hub's servers run with, wait with, fail with; and one that is refused.
+RUNS, WAITS, FAILS, TOO_MUCH = "2", "3", "5", "900"
+SIGNED_OUT = "You've been signed out. Sign in again"
+RUNNING = "Your server is already running. Open it"
+STARTING = "Your server is starting. See its progress"
+AWAY = "The hub doesn't answer. Trying again… Try now"
+
+
+class Tab:
+    """One tab with the form, and what stands in it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.person = Person(page, url, "any password")
+        self.banner = page.locator(".gs-session")
+        self.start = page.locator("#gpuspawner-summary .feedback-container button")
+
+    async def open(self, path: str = "/hub/spawn") -> None:
+        await self.page.goto(f"{self.person.url}{path}")
+        await self.customize()
+
+    async def customize(self) -> None:
+        await expect(self.start).to_be_visible()
+        await self.person.customise()
+
+    async def choose(self, memory: str) -> dict[str, str]:
+        """Make a choice in which every kind of field differs from what the form opens with, and return it."""
+        await self.person.pick("image", "")
+        await self.person.field("custom_image").fill("localhost/mine:1")
+        await self.person.pick("gpu", "a100-40gb")
+        await self.person.field("gpu_count").fill("2")
+        await self.person.field("memory").fill(memory)
+        await self.page.locator("#gpuspawner-more:not([open]) > summary").click()
+        await self.person.field("run_time").fill("2h")
+        await self.page.get_by_label("Size").select_option("large")
+        await self.page.locator(".gs-fixed .gs-choice", has_text="Image").locator("select").select_option("")
+        await self.page.locator(".gs-fixed input[type=text]").fill("localhost/course:2")
+        return await self.values()
+
+    async def press_start(self) -> None:
+        """Press Start, also where the form has noticed meanwhile that it cannot be sent."""
+        await self.start.evaluate("button => button.click()")
+
+    async def values(self) -> dict[str, str]:
+        """Return what stands in all fields of the form."""
+        found: dict[str, str] = await self.page.evaluate(
+            """Object.fromEntries([...document.querySelectorAll("#gpuspawner-form :is(input, select)[name]")]
+                .filter(({ type, checked }) => type !== "hidden" && (type !== "radio" || checked))
+                .map(({ name, value }) => [name, value]))"""
+        )
+        return found
+
+    async def come_back(self) -> None:
+        """Do what the browser does when a person comes back to the tab."""
+        await self.page.evaluate(BACK)
+
+    async def expect_says(self, text: str, *, dead: bool) -> None:
+        await expect(self.banner).to_have_text(text)
+        await (expect(self.start).to_be_disabled() if dead else expect(self.start).to_be_enabled())
+
+    async def expect_alive(self) -> None:
+        await self.expect_says("", dead=False)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context()
+    made.set_default_timeout(30_000)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def user(request: pytest.FixtureRequest, quick_hub: Hub) -> Iterator[str]:
+    """Make a person for this test alone, whose server is stopped in the end."""
+    name = request.node.name.removeprefix("test_").replace("[", "-").replace(" ", "-").strip("]")[:40].strip("-_")
+    quick_hub.client.create_user(name)
+    yield name
+    end_server(quick_hub, name)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(context: BrowserContext, quick_hub: Hub, user: str) -> Tab:
+    """The form of a person who is signed in."""
+    await sign_in(context, quick_hub.url, user)
+    opened = Tab(await context.new_page(), quick_hub.url)
+    await opened.open()
+    return opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def other(context: BrowserContext, tab: Tab) -> Tab:
+    """A second tab with the form."""
+    opened = Tab(await context.new_page(), tab.person.url)
+    await opened.open()
+    return opened
+
+
+async def test_a_server_that_runs_is_said_with_a_link_to_it_until_it_is_stopped(
+    tab: Tab, other: Tab, quick_hub: Hub, user: str
+):
+    choice = await tab.choose(RUNS)
+    await other.person.field("memory").fill(RUNS)
+    await other.press_start()
+    await expect(other.page).to_have_title(TITLE)
+
+    await tab.come_back()
+    await tab.expect_says(RUNNING, dead=True)
+    await expect(tab.banner.get_by_role("link")).to_have_attribute("href", f"/user/{user}/")
+    end_server(quick_hub, user)
+    await tab.come_back()
+    await tab.expect_alive()
+    assert await tab.values() == choice
+
+
+async def test_a_start_in_another_tab_is_said_at_once_and_is_over_when_it_is_cancelled(
+    tab: Tab, other: Tab, quick_hub: Hub, user: str
+):
+    await other.person.field("memory").fill(WAITS)
+    await other.press_start()
+
+    await tab.expect_says(STARTING, dead=True)  # without coming back to it
+    await expect(tab.banner.get_by_role("link")).to_have_attribute("href", f"/hub/spawn-pending/{user}")
+    end_server(quick_hub, user)
+    await tab.come_back()
+    await tab.expect_alive()
+
+
+async def test_a_start_that_failed_in_another_tab_is_said_with_the_reason_which_stays_there(tab: Tab, other: Tab):
+    await other.person.field("memory").fill(FAILS)
+    await other.press_start()
+    await expect(other.page.locator("#progress-bar.bg-danger")).to_be_visible()
+
+    await tab.come_back()
+    await tab.expect_says("Your server didn't start. The disk is full. See details", dead=False)
+    await other.page.reload()
+    await expect(other.page.locator("body")).to_contain_text("The disk is full.")
+    await tab.person.field("memory").fill(RUNS)
+    await tab.expect_alive()
+
+
+@pytest.mark.parametrize("leave", ["sign out", "expire"])
+async def test_who_is_signed_out_comes_back_to_the_same_choice(
+    tab: Tab, context: BrowserContext, quick_hub: Hub, user: str, leave: str
+):
+    choice = await tab.choose(WAITS)
+    await (sign_out(context, quick_hub.url) if leave == "sign out" else context.clear_cookies())
+    await tab.come_back()
+    await tab.expect_says(SIGNED_OUT, dead=True)
+
+    await tab.banner.get_by_role("link").click()
+    await tab.page.fill("input[name=username]", user)
+    await tab.page.fill("input[name=password]", "any password")
+    await tab.page.click("#login_submit")
+    await tab.customize()
+
+    assert await tab.values() == choice
+    assert is_at_rest(quick_hub, user)
+
+
+async def test_a_login_in_a_window_of_its_own_fills_in_the_form(
+    tab: Tab, context: BrowserContext, quick_hub: Hub, user: str
+):
+    choice = await tab.choose(WAITS)
+    await context.clear_cookies()
+    await tab.come_back()
+    address = await tab.banner.get_by_role("link").get_attribute("href")
+    await sign_in(context, quick_hub.url, user)
+    new = Tab(await context.new_page(), quick_hub.url)
+    await new.open(str(address))
+
+    fields = {name: value for name, value in choice.items() if ":" not in name}
+    assert {name: value for name, value in (await new.values()).items() if ":" not in name} == fields
+    assert is_at_rest(quick_hub, user)
+
+
+async def test_who_signs_in_again_elsewhere_starts_the_same_choice(
+    tab: Tab, context: BrowserContext, quick_hub: Hub, user: str
+):
+    await tab.person.field("memory").fill(WAITS)
+    await context.clear_cookies()
+    await tab.come_back()
+    await tab.expect_says(SIGNED_OUT, dead=True)
+    await sign_in(context, quick_hub.url, user)
+    await tab.come_back()
+    await tab.expect_alive()
+
+    await tab.press_start()
+
+    await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
+    assert quick_hub.client.servers(user)[""]["user_options"]["memory"] == "3G"
+
+
+@pytest.mark.parametrize("cookies", [{}, {"name": "_xsrf"}], ids=["all cookies", "the token's cookie"])
+async def test_a_cookie_that_is_gone_loses_nothing_when_start_is_pressed(
+    tab: Tab, context: BrowserContext, user: str, cookies: dict[str, str]
+):
+    choice = await tab.choose(WAITS)
+    await tab.person.pick("image", "lab")
+    await context.clear_cookies(**cookies)
+
+    await tab.press_start()
+
+    if cookies:
+        await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
+        return
+    await tab.expect_says(SIGNED_OUT, dead=True)
+    assert await tab.values() == {**choice, "image": "lab"}
+
+
+@pytest.mark.parametrize("name", ["someone-else", ADMIN])
+async def test_the_form_is_not_sent_for_another_person_who_has_signed_in(
+    tab: Tab, context: BrowserContext, quick_hub: Hub, user: str, name: str
+):
+    await tab.person.field("memory").fill(RUNS)
+    await sign_out(context, quick_hub.url)
+    await sign_in(context, quick_hub.url, name)
+
+    await tab.press_start()
+
+    said = f"You're now signed in as {name}. This form is for {user}. Open your form"
+    await tab.expect_says(said, dead=True)
+    assert [is_at_rest(quick_hub, each) for each in (user, name)] == [True, True]
+    await tab.page.reload()
+    await expect(tab.start).to_be_visible()
+    await tab.expect_alive()
+
+
+async def test_a_hub_that_is_away_is_said_and_what_is_typed_stays(tab: Tab, quick_hub: Hub):
+    choice = await tab.choose(RUNS)
+    try:
+        await asyncio.to_thread(quick_hub.stop_hub)
+        await tab.press_start()
+        await tab.expect_says(AWAY, dead=True)
+    finally:
+        await asyncio.to_thread(quick_hub.start_hub)
+
+    await tab.expect_alive()  # without doing anything
+    assert await tab.values() == choice
+
+
+async def test_what_the_hub_refuses_is_said_in_the_form_which_can_be_sent_again(tab: Tab, user: str):
+    choice = await tab.choose(TOO_MUCH)
+    await tab.person.pick("image", "lab")
+    await tab.page.evaluate("document.forms.spawn_form.noValidate = true")
+
+    await tab.press_start()
+
+    await expect(tab.page.locator("#gpuspawner-errors")).to_be_focused()
+    assert await tab.values() == {**choice, "image": "lab"}
+    assert tab.page.url.endswith("/hub/spawn")
+    assert await complaints(tab.page) == []
+    await tab.person.field("memory").fill(WAITS)
+    await tab.press_start()
+    await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
+
+
+async def test_an_error_page_of_the_hubs_is_said_in_the_form(tab: Tab):
+    async def fail(route: Route) -> None:
+        page = "<title>JupyterHub</title><div class='error'><h1>404</h1><p>No such user: <b>ada</b></p></div>"
+        await (route.fulfill(status=404, body=page) if route.request.method == "POST" else route.continue_())
+
+    choice = await tab.choose(RUNS)
+    await tab.page.route("**/hub/spawn*", fail)
+    await tab.start.focus()
+
+    await tab.page.keyboard.press("Enter")
+
+    await tab.expect_says("Not started. The hub says: No such user: ada", dead=False)
+    await expect(tab.start).to_be_focused()
+    assert await tab.values() == choice
+
+
+async def test_a_server_of_another_person_is_started_from_the_form_of_an_admin(
+    context: BrowserContext, quick_hub: Hub, user: str
+):
+    await sign_in(context, quick_hub.url, ADMIN)
+    tab = Tab(await context.new_page(), quick_hub.url)
+    await tab.open(f"/hub/spawn/{user}")
+    await tab.person.field("memory").fill(WAITS)
+
+    await tab.press_start()
+    await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
+    await tab.page.go_back()
+
+    await tab.expect_says(STARTING, dead=True)
+
+
+@pytest.mark.parametrize("way", ["reload", "back", "back from the cache"])
+async def test_all_of_the_choice_is_there_again(quick_hub: Hub, user: str, way: str):
+    cached = way == "back from the cache"
+    async with async_playwright() as playwright:
+        kept = {"ignore_default_args": ["--disable-back-forward-cache"]} if cached else {}
+        browser = await playwright.chromium.launch(
+            executable_path=chromium.PROGRAM,
+            args=list(chromium.FLAGS),
+            **kept,  # type: ignore[arg-type]
+        )
+        context = await browser.new_context()
+        await sign_in(context, quick_hub.url, user)
+        tab = Tab(await context.new_page(), quick_hub.url)
+        await tab.open()
+        choice = await tab.choose(WAITS)
+        await tab.page.evaluate("globalThis.isSamePage = true")
+        if way == "reload":
+            await tab.page.reload()
+        else:
+            await tab.press_start()
+            await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
+            await tab.page.evaluate("history.back()")
+            await expect(tab.banner).to_have_text(STARTING)
+        await expect(tab.start).to_be_visible()
+        assert (await tab.page.evaluate("globalThis.isSamePage === true"), await tab.values()) == (cached, choice)
+        await browser.close()
+
+
+async def test_none_of_an_untouched_choice_is_put_back_over_what_the_hub_says_now(tab: Tab, other: Tab, quick_hub: Hub):
+    await other.person.pick("gpu", "a100-40gb")
+    await other.person.field("gpu_count").fill("2")
+    await other.person.field("memory").fill(RUNS)
+    await other.press_start()
+    await expect(other.page).to_have_title(TITLE)
+    end_server(quick_hub, str(await tab.page.evaluate("jhdata.user")))
+
+    await tab.page.reload()
+
+    await expect(tab.start).to_be_visible()
+    values = await tab.values()
+    assert [values[name] for name in ("gpu", "gpu_count", "memory")] == ["a100-40gb", "2", "2"]
+
+
+async def test_the_banner_is_heard_once_and_moves_nothing(tab: Tab, context: BrowserContext):
+    before = await where(tab.start)
+    await context.clear_cookies()
+    for _ in range(3):
+        async with tab.page.expect_response("**/hub/api/user"):
+            await tab.come_back()
+        await tab.expect_says(SIGNED_OUT, dead=True)
+    heard = await tab.page.evaluate(
+        """async () => {
+          let heard = 0;
+          const banner = document.querySelector(".gs-session");
+          new MutationObserver(() => { heard += 1; }).observe(banner, { childList: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+          await new Promise((resolve) => setTimeout(resolve, 1000));
+          return heard;
+        }"""
+    )
+
+    assert (heard, await where(tab.start)) == (0, before)
+    await expect(tab.banner).to_have_role("alert")
+    assert await complaints(tab.page) == []
+
+
+async def complaints(page: Page) -> list[str]:
+    """Return what axe-core finds wrong with the form and the banner above it."""
+    await page.add_script_tag(path=AXE)
+    found = await page.evaluate(
+        """tags => axe.run({ include: '#spawn_form', exclude: '.feedback-container' },
+                           { runOnly: tags, resultTypes: ['violations'] })""",
+        TAGS,
+    )
+    return [f"{rule['id']}: {', '.join(str(node['target']) for node in rule['nodes'])}" for rule in found["violations"]]
+
+
+async def where(element: Locator) -> dict[str, float]:
+    box = await element.bounding_box()
+    assert box is not None
+    return dict(box)
