@@ -74,7 +74,7 @@ function keepChoice(root, form, key) {
 /**
  * Watch over the form, and send it. Returns what the rest of the script needs: `isLeaving()`; `address`, from which data about
  * the form comes; `noData(answer)` for an answer or error in place of data, and for none after data. `now` is to become what
- * asks that address at once.
+ * asks that address at once, `refuse` what says of wrong fields what is wrong, and returns whether there are any.
  */
 function keepSession(root, form, start) {
   const { base_url: base, user } = globalThis.jhdata ?? {};
@@ -88,10 +88,12 @@ function keepSession(root, form, start) {
   root.before(banner);
   on(document, "submit", (event) => {
     if (event.target !== form) return;
-    if (sent || state) {
+    // A preset's own button sends nothing of the fields.
+    const isWrong = !sent && !state && !event.submitter?.formNoValidate && session.refuse?.();
+    if (sent || state || isWrong) {
       event.preventDefault();
-      event.stopPropagation(); // the hub's own handler would show Start again
-      banner.querySelector("a, button")?.focus();
+      event.stopImmediatePropagation(); // the hub's own handler would show Start again
+      if (!isWrong) banner.querySelector("a, button")?.focus();
       return;
     }
     sent = true;
@@ -109,7 +111,7 @@ function keepSession(root, form, start) {
     });
   });
   // Without what the hub's pages say of themselves the browser sends the form.
-  if (!user) return { ...session, noData() {} };
+  if (!user) return Object.assign(session, { noData() {} });
 
   const own = encodeURIComponent(user);
   const [, whose = own, server = ""] = location.pathname.slice(base.length).split("/");
