@@ -271,11 +271,13 @@ export function sentenceOf(values, data) {
   return joined(parts);
 }
 
-/** Fields that have to be changed before anything can start. */
+/** Fields that have to be changed before anything can start, in the order in which the form shows them. */
 export function wrongFields(values, data) {
   const { image, gpu } = chosen(values, data);
-  const lacking = image ? [] : [values.image || !data.custom_image ? "image" : "custom_image"];
-  return [...lacking, ...(values.gpu && !gpu ? ["gpu"] : []), ...wrongNumbers(values, data)];
+  const wrong = new Set(wrongNumbers(values, data));
+  if (values.gpu && !gpu) wrong.add("gpu");
+  if (!image) wrong.add(values.image || !data.custom_image ? "image" : "custom_image");
+  return ["gpu", "gpu_count", "cpu", "memory", "image", "custom_image", "run_time", "shared_memory"].filter((name) => wrong.has(name));
 }
 
 /** What stands in the sentence's place while there is none. */
