@@ -40,7 +40,7 @@ function request(address, options) {
  */
 function keepChoice(root, form, key) {
   const fields = () => [...form.elements].filter(({ name, type }) => name && !/hidden|submit|button|file|password/.test(type));
-  const held = () => fields().map(({ name, value, checked }) => [name, value, checked]);
+  const held = () => fields().map(({ name, value, checked }) => [name, value, checked]).sort(); // rows change places
   let kept = JSON.parse(stored(inTab, key + location.search));
   if (kept?.isSent && !isBack) kept = null;
 
