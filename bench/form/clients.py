@@ -17,7 +17,7 @@ from devcluster.errors import DevclusterError
 
 LEAST_S = 10.0
 """After how many seconds a form asks for the first time, and today's page each time (templates/live.js)."""
-LOGINS_AT_ONCE = 8
+REQUESTS_AT_ONCE = 8
 TIMEOUT_S = 60
 TAG = re.compile(r'"tag":"([0-9a-f]+)"')
 
@@ -154,7 +154,7 @@ class Crowd:
             Person(self._url, f"person-{number}", values=values, session=self._session)
             for number, values in enumerate(self._values)
         ]
-        gate = asyncio.Semaphore(LOGINS_AT_ONCE)
+        gate = asyncio.Semaphore(REQUESTS_AT_ONCE)
 
         async def enter(person: Person) -> None:
             async with gate:
@@ -166,6 +166,16 @@ class Crowd:
     async def close(self) -> None:
         """End all connections."""
         await self._session.close()
+
+    async def ask_once(self, tally: Tally) -> None:
+        """Let each form ask what is new."""
+        gate = asyncio.Semaphore(REQUESTS_AT_ONCE)
+
+        async def ask(person: Person) -> None:
+            async with gate:
+                await person.ask(tally)
+
+        await asyncio.gather(*map(ask, self.people))
 
     async def keep_asking(self, tally: Any, *, ask: str, seconds: float) -> None:
         """Let all forms ask, the first time at any moment of the first ten seconds.

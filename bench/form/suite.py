@@ -2,7 +2,8 @@
 
 The forms belong to 500 people. First they refresh themselves as they did before: each gets the whole page, every ten
 seconds. Then they ask for what is new, and again when the hub wants to be asked. Measured is the processor time of the
-hub's process, with all that it does meanwhile. What it does without any form is measured before that.
+hub's process, with all that it does meanwhile. What it does without any form is measured before that. At the end, when
+no pod changes any more, each form asks twice: the second answer is to be that nothing is new.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from bench.control_plane import control_plane
+from bench.control_plane import ControlPlane, control_plane
 from bench.form.clients import Crowd, Tally
 from bench.form.events import PER_S, pod_events
 from bench.form.hub import RunningHub, running_hub
@@ -36,6 +37,8 @@ PAGES_S = 30.0
 SETTLE_S = 75.0
 """So long all forms that opened together keep asking together, before the hub has spread them."""
 WINDOW_S = 75.0
+QUIET_S = 5.0
+"""So long after the last event the hub has counted all of them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Found:
     """What was measured.
 
     :param alone: CPU of the hub without a form, in percent of a core; ``pages``, ``settling`` and ``data`` with them.
+    :ivar quiet: the answers in the end, when each form knows what is so.
     """
 
     alone: float
@@ -51,6 +55,7 @@ class Found:
     data: float
     page_tally: Tally
     tally: Tally
+    quiet: Tally = field(default_factory=Tally)
 
 
 def measure() -> Result:
@@ -58,27 +63,37 @@ def measure() -> Result:
     with control_plane(scheduler=False) as plane:
         populate.prepare(plane)
         populate.grow(plane, Size(0, 0), to=SIZE)
-        with running_hub(plane, settings()) as hub, pod_events(plane, nodes=SIZE.nodes) as churn:
-            found = asyncio.run(_measure(hub))
+        with running_hub(plane, settings()) as hub:
+            found, churn = asyncio.run(_measure(hub, plane))
             if errors := hub.errors():
                 raise DevclusterError("the hub logged errors:\n" + "\n".join(errors[:5]))
     return _result(found, churn)
 
 
-async def _measure(hub: RunningHub) -> Found:
+async def _measure(hub: RunningHub, plane: ControlPlane) -> tuple[Found, Churn]:
     crowd = Crowd(hub.url, [choice(number) for number in range(FORMS)])
     began = time.monotonic()
     await crowd.open()
+    print(f"form: {FORMS} forms opened in {time.monotonic() - began:.0f} s", flush=True)
     try:
-        print(f"form: {FORMS} forms opened in {time.monotonic() - began:.0f} s", flush=True)
-        alone = await _percent(hub, asyncio.sleep(ALONE_S))
-        print(f"form: without refreshes {alone:.1f} % of a core", flush=True)
-        pages = Tally()
-        page_percent = await _percent(hub, crowd.keep_asking(lambda: pages, ask="ask_for_page", seconds=PAGES_S))
-        print(f"form: {len(pages.sizes)} whole pages: {page_percent:.1f} % of a core", flush=True)
-        return await _with_data(hub, crowd, alone=alone, pages=(page_percent, pages))
+        with pod_events(plane, nodes=SIZE.nodes) as churn:
+            found = await _with_events(hub, crowd)
+        await asyncio.sleep(QUIET_S)
+        await crowd.ask_once(Tally())
+        await crowd.ask_once(found.quiet)
+        print(f"form: without events {found.quiet.unchanged} of {found.quiet.answers} without news", flush=True)
+        return found, churn
     finally:
         await crowd.close()
+
+
+async def _with_events(hub: RunningHub, crowd: Crowd) -> Found:
+    alone = await _percent(hub, asyncio.sleep(ALONE_S))
+    print(f"form: without refreshes {alone:.1f} % of a core", flush=True)
+    pages = Tally()
+    page_percent = await _percent(hub, crowd.keep_asking(lambda: pages, ask="ask_for_page", seconds=PAGES_S))
+    print(f"form: {len(pages.sizes)} whole pages: {page_percent:.1f} % of a core", flush=True)
+    return await _with_data(hub, crowd, alone=alone, pages=(page_percent, pages))
 
 
 async def _with_data(hub: RunningHub, crowd: Crowd, *, alone: float, pages: tuple[float, Tally]) -> Found:
@@ -139,6 +154,7 @@ def _result(found: Found, churn: Churn) -> Result:
             "poll_bytes_p50": statistics.median(sizes) if sizes else 0,
             "page_poll_bytes": round(statistics.median(found.page_tally.sizes)),
             "unchanged_percent": 100 * tally.unchanged / max(1, tally.answers),
+            "quiet_news_percent": 100 * len(found.quiet.sizes) / FORMS,
             "pause_p50_s": statistics.median(tally.pauses_s),
             "events_per_s": churn.events_per_s,
             "missing_events_percent": max(0.0, 100 * (1 - churn.events_per_s / PER_S)),
@@ -146,6 +162,7 @@ def _result(found: Found, churn: Churn) -> Result:
         budgets={
             "hub_cpu_percent": CPU_BUDGET_PERCENT,
             "poll_bytes": POLL_BYTES_BUDGET,
+            "quiet_news_percent": 0.0,
             "missing_events_percent": MISSING_EVENTS_BUDGET_PERCENT,
         },
         details={
