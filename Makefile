@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-form bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-actions bench-form bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,10 @@ bench: ## Measure form rendering, what the policy adds to a spawn, and spawns ag
 bench-page: ## Measure what the form weighs and how fast it answers in a browser, beside KubeSpawner's
 	@$(PREPARE) browser
 	@$(RUN) -m bench page
+
+bench-actions: ## Count clicks, keys and scroll steps from the loaded form to Start, beside KubeSpawner's form
+	@$(PREPARE) browser
+	@$(RUN) -m bench actions
 
 bench-form: ## Measure what 500 open forms that refresh themselves cost the hub, beside the whole page each time
 	@$(PREPARE) bench

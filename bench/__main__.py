@@ -3,6 +3,7 @@
     python -m bench [render] [spawn] [--rounds 16] [--servers 20]
     python -m bench fit [--decisions 10000] [--seed N]
     python -m bench page
+    python -m bench actions
     python -m bench form
     python -m bench freshness
     python -m bench progress
@@ -10,9 +11,9 @@
     python -m bench truth [--spawns 2000] [--seed N]
     python -m bench convert [--files FOLDER]
 
-``spawn``, ``progress`` and ``truth`` need what the cluster tests need, ``page`` and ``freshness`` what the browser
-tests need, ``fit``, ``form`` and ``scale`` the binaries of Kubernetes, ``render`` only Python, ``convert`` values
-files. Exit status 1 where a budget is exceeded.
+``spawn``, ``progress`` and ``truth`` need what the cluster tests need, ``page``, ``actions`` and ``freshness`` what the
+browser tests need, ``fit``, ``form`` and ``scale`` the binaries of Kubernetes, ``render`` only Python, ``convert``
+values files. Exit status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import convert, page, policy, render, spawn
+from bench.actions import suite as actions
 from bench.fit import suite as fit
 from bench.form import suite as form
 from bench.freshness import suite as freshness
@@ -32,7 +34,10 @@ from bench.scale import suite as scale
 from bench.truth import suite as truth
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "policy", "spawn", "page", "form", "fit", "freshness", "progress", "scale", "truth", "convert")
+SUITES = (
+    *("render", "policy", "spawn"),
+    *("page", "actions", "form", "fit", "freshness", "progress", "scale", "truth", "convert"),
+)
 BY_DEFAULT = ("render", "policy", "spawn")
 
 
@@ -56,6 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         "policy": policy.measure,
         "spawn": lambda: spawn.measure(rounds=options.rounds, servers=options.servers),
         "page": page.measure,
+        "actions": actions.measure,
         "form": form.measure,
         "fit": lambda: fit.measure(decisions=options.decisions, seed=options.seed),
         "freshness": freshness.measure,

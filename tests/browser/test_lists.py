@@ -13,7 +13,7 @@ from playwright.async_api import Locator, expect
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from tests.browser.support import many
+from tests.browser.support import many, sight
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.browser.test_accessibility import complaints
@@ -24,6 +24,8 @@ from tests.cluster.support.servers import Servers
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SCREEN = {"width": 1280, "height": 720}
+# Bootstrap lets pages glide where they are scrolled: boxes are measured once they have arrived.
+STILL = {"reduced_motion": "reduce"}
 PHONE = {"width": 360, "height": 720}
 MOST_PX = 60
 TOUCH_PX = 44
@@ -76,13 +78,42 @@ async def heights(person: Person) -> dict[str, float]:
     return found
 
 
+async def enhanced(person: Person) -> None:
+    """Wait for the script, which folds rows away and shows the search."""
+    await expect(said(person)).to_be_visible()
+
+
 async def unfold(person: Person) -> None:
+    await enhanced(person)
     closed = person.page.locator("#gpuspawner-gpus button[aria-expanded=false]:visible")
     while await closed.count():
         await closed.first.click()
 
 
-@pytest.mark.window(viewport=SCREEN)
+async def decision(person: Person, slug: str) -> list[Locator]:
+    """Return what a person looks at before Start: the row that is picked, its verdict, and the button."""
+    verdict = person.page.locator("#gpuspawner-verdict")
+    await expect(person.page.locator("#gpuspawner-brief")).to_have_text(f"1 × {many.KINDS[slug].name}")
+    await expect(verdict).to_have_attribute("data-outcome", re.compile("."))
+    await expect(verdict).to_be_visible()
+    start = person.page.locator(".feedback-container button")
+    return [person.row("gpu", slug), person.page.locator("#gpuspawner-brief"), verdict, start]
+
+
+@pytest.mark.window(viewport=SCREEN, **STILL)
+@pytest.mark.parametrize("place", [pytest.param(0, id="the first"), pytest.param(-1, id="the last in sight")])
+async def test_after_one_click_a_gpu_its_verdict_and_start_are_in_sight(finder: Person, place: int) -> None:
+    await finder.log_in("ada")
+    await enhanced(finder)
+    slug = [slug for slug in await shown(finder) if not await sight.hidden(finder.row("gpu", slug))][place]
+
+    await sight.click(finder.row("gpu", slug))
+
+    await expect(finder.choice("gpu", slug)).to_be_checked()
+    assert await sight.hidden(*await decision(finder, slug)) == []
+
+
+@pytest.mark.window(viewport=SCREEN, **STILL)
 @pytest.mark.parametrize(
     ("written", "slug"),
     [
@@ -94,14 +125,17 @@ async def unfold(person: Person) -> None:
 )
 async def test_a_named_gpu_is_picked_with_two_actions(finder: Person, written: str, slug: str) -> None:
     await finder.log_in("ada")
+    await enhanced(finder)
 
-    await search(finder, "Find a GPU").fill(written)
-    await expect(finder.row("gpu", slug)).to_be_in_viewport()
+    await sight.click(search(finder, "Find a GPU"))
+    await finder.page.keyboard.type(written)
+    await expect(said(finder)).to_have_text("1 of 24 shown")
     assert await shown(finder) == [slug]
-    await finder.row("gpu", slug).click()
+    await sight.click(finder.row("gpu", slug))
 
     await expect(finder.choice("gpu", slug)).to_be_checked()
     await expect(finder.page.locator("#gpuspawner-sentence")).to_contain_text(f"1 × {many.KINDS[slug].name}")
+    assert await sight.hidden(*await decision(finder, slug)) == []
 
 
 @pytest.mark.window(viewport=SCREEN)
