@@ -32,6 +32,7 @@ from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_
 from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
 from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, ngettext
+from gpuspawner.core.text.wording import join_sentences
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
@@ -156,6 +157,7 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
     )
     environment.globals["_"] = gettext
     environment.globals["ngettext"] = ngettext
+    environment.globals["join_sentences"] = join_sentences
     environment.globals["language"] = lambda: get_language().tag
     environment.globals["asset"] = _make_asset_reader(environment, loader)
     environment.globals["data"] = _make_data_writer()
