@@ -1,4 +1,4 @@
-"""Another image than those with a card: named by its reference, checked, started, and there the next time."""
+"""A custom image: named by its reference, checked, started, and there the next time."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ Found = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def prepared(cluster: Cluster, api: ApiClient) -> Iterator[None]:
-    """Have a cluster with nothing to complain of: the fleet without its two odd nodes, and a hub with its rights."""
+    """Have a cluster without problems: the fleet without its two odd nodes, and a hub with its rights."""
     with ExitStack() as stack:
         for namespace in (WELL, ILL):
             ensure_namespace(api, namespace)

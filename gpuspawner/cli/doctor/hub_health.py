@@ -148,7 +148,7 @@ LOSSES = {
 }
 """Role of helm-values/rbac.yaml, without the prefix ``gpuspawner-`` → sentence about what fails without the role."""
 
-_WITHOUT_EVENTS = "People may not be told why a server waits."
+_WITHOUT_EVENTS = "Users may not see why a server waits."
 
 
 def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:

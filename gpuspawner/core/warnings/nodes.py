@@ -124,7 +124,7 @@ class _NodeInspection:
             yield _warn_of_unclear_labels(node, resource, types=types)
         elif keys := _list_blocking_taints(node, types, tolerations=self.tolerations):
             message = (
-                f"Nobody gets {resource}: no GPU type there tolerates the taint {format_list(keys)}. "
+                f"No server can get {resource}: no GPU type there tolerates the taint {format_list(keys)}. "
                 "Add a toleration to the type, unless the nodes are for others."
             )
             yield AdminWarning(kind=WarningKind.UNTOLERATED, resource=resource, message=message)
@@ -152,8 +152,7 @@ def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) 
     if _has_invalid_mig(node):
         return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
     message = (
-        f"{lead}: there are several GPU models on one node, and one resource that counts them all. "
-        "Nobody could say which one a server gets."
+        f"{lead}: the node has several GPU models, and one resource counts them all. A server could get any of them."
     )
     return AdminWarning(kind=WarningKind.MIXED_MODELS, resource=resource, message=message)
 
@@ -176,7 +175,7 @@ def _has_invalid_mig(node: Node) -> bool:
 
 def _advise_on_mig(node: Node) -> str:
     return (
-        f"the MIG layout is not the same on all cards ({sanitize_name(node.labels[GFD_PRODUCT])}). "
+        f"the MIG layout is not the same on all GPUs ({sanitize_name(node.labels[GFD_PRODUCT])}). "
         "Make it the same, or use the device plugin's strategy mixed."
     )
 
@@ -184,8 +183,8 @@ def _advise_on_mig(node: Node) -> str:
 def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
     for resource in sorted(filter(find_vendor, node.uncounted)):
         message = (
-            f"Nobody can tell how many {resource} of a DRA driver there are: the hub may not list resourceclaims, the "
-            "DeviceClass picks devices by rules that are not understood here, or devices are shared or parts of others."
+            f"The number of {resource} of a DRA driver is unknown: the hub may not list resourceclaims, the "
+            "DeviceClass selects devices by rules unknown to gpuspawner, or devices are shared or parts of others."
         )
         yield AdminWarning(kind=WarningKind.UNCOUNTED, resource=resource, message=message)
 

@@ -221,9 +221,9 @@ def _log_denied(spawner: WatchingSpawner) -> None:
     else:
         where, role = f"the namespace {spawner.namespace}", "gpuspawner-hub in helm-values/rbac.yaml"
     spawner.log.warning(
-        "The hub may not list events in %s. Servers start all the same, but people may not be told why one waits. What"
-        " is missing is `list` and `watch` of `events`: the role %s has it. With"
-        " KubeSpawner.events_enabled: false nobody asks for them.",
+        "The hub may not list events in %s. Servers start all the same, but users may not see why a server waits. The"
+        " hub lacks the right to `list` and `watch` `events`: the role %s has it. With"
+        " KubeSpawner.events_enabled: false, the hub does not ask for events.",
         where,
         role,
     )

@@ -45,7 +45,7 @@ def load_languages() -> Mapping[str, Language]:
             with path.open("rb") as file:
                 found[tag.lower()] = Language(tag=tag, translations=GNUTranslations(file))
         except (OSError, ValueError, struct.error) as error:
-            _log.warning("The messages of %s cannot be read, so nobody is spoken to in it: %s", tag, error)
+            _log.warning("The messages of %s cannot be read, so no user sees this language: %s", tag, error)
     return found
 
 

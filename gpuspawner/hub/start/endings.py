@@ -188,8 +188,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
         return await repeat_until_accepted(spawner, read_once, purpose="read the pod")
     except ApiException as error:
         spawner.log.error(  # noqa: TRY400  # a traceback would tell nothing more
-            "The hub may not list pods (%s %s), so it cannot tell whether %s runs. What is missing is `list` and"
-            " `watch` of `pods`.",
+            "The hub may not list pods (%s %s), so it cannot tell whether %s runs. It lacks the right to"
+            " `list` and `watch` `pods`.",
             error.status, error.reason, private_api.get_log_name(spawner),
         )  # fmt: skip
         return False

@@ -47,7 +47,7 @@ async def test_an_admin_is_told_whoever_the_server_is_for(make_spawner: MakeSpaw
     page = await opened(make_spawner(name="ada"), looking(admin=True))
     (item,) = page.select(f"{FOLD_OUT} li")
     assert item.text.startswith(
-        "odd-1: No GPU is offered: the MIG layout is not the same on all cards (A100-MIG-INVALID"
+        "odd-1: No GPU is offered: the MIG layout is not the same on all GPUs (A100-MIG-INVALID"
     )
     assert page.select("img") == []
 

@@ -83,7 +83,7 @@ def test_the_verbs_that_are_missing_are_named():
     lost = {Permission(verb, "events", namespace="jhub"): False for verb in ("list", "watch")}
     (found,) = check_missing_rights(hub(allowed=lost))
     assert found.what == "The hub (ServiceAccount jhub/hub) may not list, watch events."
-    assert found.why == "People may not be told why a server waits."
+    assert found.why == "Users may not see why a server waits."
 
 
 def test_of_several_pods_the_one_that_runs_is_named():

@@ -85,7 +85,7 @@ def test_a_flag_says_what_helps():
             nodes=("n",),
             resource=GPU,
             kind=WarningKind.UNTOLERATED,
-            message="Nobody gets nvidia.com/gpu: no GPU type there tolerates the taint team. "
+            message="No server can get nvidia.com/gpu: no GPU type there tolerates the taint team. "
             "Add a toleration to the type, unless the nodes are for others.",
         ),
     )

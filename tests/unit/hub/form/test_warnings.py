@@ -81,7 +81,7 @@ def _types(node: Node) -> Any:
 
 
 async def test_a_change_is_told_and_not_repeated(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
-    sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"
+    sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all GPUs"
     assert await told(concerns, caplog, INVALID) == [sentence]
     assert await told(concerns, caplog, INVALID, GOOD) == []
     other = replace(INVALID, name="o")
@@ -170,7 +170,7 @@ async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)
-    assert said == [MISSING, "GPUs on n: No GPU is offered: the MIG layout is not the same on all cards"]
+    assert said == [MISSING, "GPUs on n: No GPU is offered: the MIG layout is not the same on all GPUs"]
 
 
 async def test_settings_without_a_preset_do_not_make_it_well(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
