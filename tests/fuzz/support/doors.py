@@ -102,7 +102,7 @@ async def api(spawner: GPUSpawner, body: bytes) -> Answer:
 
 async def header(spawner: GPUSpawner, text: bytes) -> Answer:
     """Take what the script of an open form sends when it asks for a newer one."""
-    request = SimpleNamespace(headers=HTTPHeaders({CHOICE_HEADER: text.decode("latin1")}))
+    request = SimpleNamespace(headers=HTTPHeaders({CHOICE_HEADER: text.decode("latin1")}), method="GET")
     spawner.user_options = {}
     spawner.handler = SimpleNamespace(request=request)
     page = await spawner.get_options_form()
