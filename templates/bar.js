@@ -46,7 +46,7 @@ parts.push((root, data, { find, read, update }) => {
 
   function suggest() {
     Object.entries(suggestionOf(read(), data)).reverse().forEach(([name, value]) => {
-      const input = Object.assign(find(name), { value });
+      const input = Object.assign(find(name), { value: shown(value) });
       input.dispatchEvent(new Event("input", { bubbles: true }));
       input.focus();
     });

@@ -68,6 +68,7 @@ parts.push((root, data, { find, read, update, complain }) => {
     all(root.closest("form"), ".feedback-container button").forEach((start) => { start.disabled = isBlocked; });
   }
 
+  on(window, "pageshow", ({ persisted }) => { if (persisted) isBlocked = undefined; }); // Start was enabled again
   // A run time that is too long for the type which was just picked must be in sight.
   on(root, "input", ({ target }) => {
     if (target.name === "gpu" && wrongNumbers(read(), data).includes("run_time")) find("more").open = true;

@@ -38,11 +38,14 @@ function request(address, options) {
  * Keep the choice in this tab, for a reload, for Back and for a login: all of it, where browsers put some fields back.
  * Returns a function that keeps it as it is now, with `more` about it, for this address or one with another query.
  */
-function keepChoice(root, form, key) {
+function keepChoice(root, form, { key, login }) {
   const fields = () => [...form.elements].filter(({ name, type }) => name && !/hidden|submit|button|file|password/.test(type));
   const held = () => fields().map(({ name, value, checked }) => [name, value, checked]).sort(); // rows change places
   let kept = JSON.parse(stored(inTab, key + location.search));
-  if (kept?.isSent && !isBack) kept = null;
+  // A link fills in the form each time it is followed, but where it only leads back from the login.
+  const isLink = location.search && !kept?.isForLogin && !document.referrer.includes(login);
+  if (!isBack && (kept?.isSent || isLink)) kept = null;
+  if (kept) root.removeAttribute("data-fresh");
 
   function restore() {
     if (isBack) form.reset();
@@ -114,11 +117,13 @@ function keepSession(root, form, start) {
   if (!user) return Object.assign(session, { noData() {} });
 
   const own = encodeURIComponent(user);
-  const [, whose = own, server = ""] = location.pathname.slice(base.length).split("/");
+  // Written in one way: the hub's own links write names in another.
+  const names = location.pathname.slice(base.length).split("/").map((name) => encodeURIComponent(decodeURIComponent(name)));
+  const [, whose = own, server = ""] = names;
   const place = whose + (server && `/${server}`);
   const pending = `${base}spawn-pending/${place}`;
   const started = `gpuspawner-started:${base}${place}`; // when, for other tabs
-  const keep = keepChoice(root, form, `gpuspawner:${user}:${place}`);
+  const keep = keepChoice(root, form, { key: `gpuspawner:${user}:${place}`, login: `${base}login` });
   // Whether a start is known of whose end was not told, and until when they were told.
   let [isExpected, reported] = [false, isBack ? 0 : Date.now()];
   let timer;
@@ -280,9 +285,9 @@ function keepSession(root, form, start) {
 
   /** Ask for the form only when the hub is back, which is cheap to know. */
   async function knock() {
-    if (state !== "away" || document.hidden) return;
-    const isBack = await request(`${base}health`).then(({ ok }) => ok, () => false);
-    if (isBack) session.now();
+    if (state !== "away") return;
+    const isThere = !document.hidden && (await request(`${base}health`).then(({ ok }) => ok, () => false));
+    if (isThere) session.now();
     else timer = setTimeout(knock, AWAY_MS);
   }
 
@@ -292,7 +297,7 @@ function keepSession(root, form, start) {
     next.search = location.search;
     new FormData(form).forEach((value, name) => { if (value.trim && !name.includes(":")) next.searchParams.set(`fill-${name}`, value); });
     if (next.search.length > LONGEST_RETURN) next.search = location.search;
-    keepFor?.({}, next.search);
+    keepFor?.({ isForLogin: true }, next.search);
     return `${base}login?next=${encodeURIComponent(next.pathname + next.search)}`;
   }
 }

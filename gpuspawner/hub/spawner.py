@@ -126,6 +126,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     async def _render_form(self, draft: context.FormDraft | None, header: Any, *, refresh: Any) -> str:
         spawner = await copy_with_group_overrides(self)
+        spawner.links = self.links  # The request's query was read by this value, before the groups were known.
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         own = split_options(self.user_options, spawner.extra_options).own

@@ -416,6 +416,20 @@ async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Fo
     await expect(form.part("suggested")).to_contain_text("2 × GPU 3: 23.5 CPUs · 237 GiB RAM")
 
 
+@WIDE
+async def test_a_suggestion_is_taken_as_the_language_writes_it(form: Form) -> None:
+    form.site.language = "de"
+    form.site.catalog = replace(CATALOG, cpu=Bounds(min=125, max=96_000, step=125, default=2000))
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    await form.page.get_by_role("button", name="Übernehmen").click()
+
+    await expect(form.part("cpu")).to_have_value("11,875")
+    await expect(form.part("suggestion")).to_be_hidden()
+    await expect(form.part("sentence")).to_contain_text("11,875 CPUs")
+
+
 @pytest.mark.window(java_script_enabled=False)
 async def test_without_javascript_the_suggestion_is_about_the_earlier_choice(form: Form) -> None:
     form.site.options = {**EARLIER, "gpu": "gpu-3", "gpu_count": 1}

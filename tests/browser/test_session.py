@@ -350,6 +350,22 @@ async def test_none_of_an_untouched_choice_is_put_back_over_what_the_hub_says_no
     assert [values[name] for name in ("gpu", "gpu_count", "memory")] == ["a100-40gb", "2", "2"]
 
 
+async def test_a_link_fills_in_the_form_each_time_it_is_followed(tab: Tab, quick_hub: Hub):
+    link = f"{quick_hub.url}/hub/spawn?fill-gpu=a100-40gb&fill-memory=4"
+    for _ in range(2):
+        await tab.page.goto(link)
+        await tab.customize()
+        values = await tab.values()
+        assert (values["gpu"], values["memory"]) == ("a100-40gb", "4")
+        await tab.person.field("memory").fill("7")
+        await tab.page.goto(f"{quick_hub.url}/hub/home")
+
+    await tab.page.go_back()
+
+    await expect(tab.start).to_be_visible()
+    assert (await tab.values())["memory"] == "7"
+
+
 async def test_the_banner_is_heard_once_and_moves_nothing(tab: Tab, context: BrowserContext):
     before = await where(tab.start)
     await context.clear_cookies()

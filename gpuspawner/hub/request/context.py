@@ -196,7 +196,7 @@ PREFILL_PREFIX = "fill-"
 """Prefix of each field's name in a link that fills in the form."""
 _PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
 _RESERVED = frozenset({"next", "display_name"})
-"""Parameters of the spawn page that are not options of the server."""
+"""Parameters of the spawn page that are not options of the server; JupyterHub 5 takes a display name for one."""
 _XSRF = "_xsrf"
 """JupyterHub's XSRF token, which may be in the address of a form that was sent and opened again."""
 _AMOUNTS = frozenset(each.name for each in AMOUNT_FIELDS)
@@ -247,7 +247,8 @@ def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
     arguments = getattr(request, "query_arguments", None)
     if not isinstance(arguments, dict) or request is None or request.method != "GET":
         return
-    for name in [name for name in arguments if name.startswith(_TRACKING_PREFIX) or name in _TRACKING]:
+    ignored = _TRACKING if jupyterhub.version_info >= (6,) else {*_TRACKING, "display_name"}
+    for name in [name for name in arguments if name.startswith(_TRACKING_PREFIX) or name in ignored]:
         del arguments[name]
     filled = {name: arguments.pop(name) for name in list(arguments) if name.startswith(PREFILL_PREFIX)}
     if not filled and not asks_first:

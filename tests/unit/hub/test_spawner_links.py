@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import jupyterhub
 import pytest
 from bs4 import BeautifulSoup
 
@@ -47,7 +48,7 @@ async def test_a_link_fills_in_the_form_and_asks(make_spawner: MakeSpawner, pref
     arguments = {f"{prefix}gpu": [b"a100"], f"{prefix}memory": [b"8"], "next": [b"/x"], "display_name": [b"lab"]}
     page = await opened(make_spawner(), arguments)
     # JupyterHub starts what is left, and goes on to `next`.
-    assert arguments == {"next": [b"/x"], "display_name": [b"lab"]}
+    assert arguments == {"next": [b"/x"], **({"display_name": [b"lab"]} if jupyterhub.version_info >= (6,) else {})}
     assert (asked(page), value(page, "gpu"), value(page, "memory")) == (["Start this server?"], "a100", "8")
     (verdict,) = page.select("#gpuspawner-verdict-text")
     assert verdict.text.startswith("Starts now")
@@ -121,6 +122,14 @@ async def test_a_form_of_the_sites_own_is_started_by_a_link_as_before(make_spawn
     spawner, arguments = make_spawner(options_form="<p>Ours</p>"), query(gpu="a100")
     await opened(spawner, arguments)
     assert arguments == query(gpu="a100")
+
+
+async def test_links_are_the_same_for_all_groups(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    spawner.user.groups = [SimpleNamespace(name="ml")]
+    spawner.group_overrides = {"ml": {"groups": ["ml"], "spawner_override": {"links": "start"}}}
+    page = await opened(spawner, query(gpu="a100"))
+    assert (asked(page), page.select("[data-links]")) == (["Start this server?"], [])
 
 
 def test_another_word_for_what_links_do_keeps_the_hub_from_starting():
