@@ -46,7 +46,7 @@ function readingsOf(name, text) {
   return found.map((each) => text.replace(run, each)).filter((each) => !Number.isNaN(amountOf(name, each)));
 }
 
-/** Minutes of a length of time as "8h", "2h30m" or "2 days"; a number alone means hours; NaN in anything else. */
+/** Minutes of a duration as "8h", "2h30m" or "2 days"; a number alone means hours; NaN in anything else. */
 function minutesOf(text) {
   const parts = LENGTH.exec(HOURS.test(text) ? `${text}h` : text)?.slice(1) ?? [];
   if (!parts.some(Boolean)) return NaN;

@@ -17,7 +17,7 @@ const GONE = {
   scales: false,
 };
 
-/** Text of an element, touched only where it changes: whoever listens to the page hears of nothing else. */
+/** Text of an element, touched only where it changes: screen readers read each change aloud. */
 function say(element, text) {
   element?.toggleAttribute("hidden", !text);
   write(element, text);

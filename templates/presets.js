@@ -11,7 +11,7 @@ function heldBy(card, isLoaded) {
 // A preset that the server no longer offers.
 const GONE_PRESET = { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
 
-/** What the page says of a card: what it is about, and what becomes of that. */
+/** The texts of a card: the choice, and its verdict. */
 function loadedFor(card) {
   const [outlook, holds] = [".gs-outlook", ".gs-holds"].map((name) => card.querySelector(name));
   return {
@@ -108,7 +108,7 @@ parts.push((root, data, form) => {
     if (!card || card === picked || card.hasAttribute("data-denied")) return;
     picked = card;
     cards.forEach((each) => each.toggleAttribute("data-picked", each === card));
-    if (!told.get(card).outcome) form.soon(); // the server says only of some cards what becomes of them
+    if (!told.get(card).outcome) form.soon(); // the server sends the verdicts of some cards only
   }
 
   function copyLink(card, button) {

@@ -55,7 +55,7 @@ class _Snapshot(NamedTuple):
 class FormUpdates:
     """Remembers which data open forms have, and finds what has changed since; the hub has one object of this class.
 
-    Forms with equal data have the same entity tag and share one snapshot, whoever they belong to.
+    Forms with equal data have the same entity tag and share one snapshot, also if they belong to different users.
 
     :param limit: maximum number of snapshots; beyond the maximum, the one that was not used for longest is forgotten.
     """

@@ -56,7 +56,7 @@ STORAGE_CLASSES = "storageclasses"
 _UNREADABLE = gettext_lazy("where the home volume is, which the hub cannot read")
 _UNBOUND = gettext_lazy("where the home volume will be made")
 _DELETING = gettext_lazy("when the home volume, which is being deleted, is gone")
-_LOST = gettext_lazy("what becomes of the home volume, which is lost")
+_LOST = gettext_lazy("the home volume, which is lost")
 _MISSING = gettext_lazy("a volume claim that does not exist")
 _EXCLUSIVE = gettext_lazy("whether another server uses the home volume")
 
