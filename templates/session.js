@@ -255,7 +255,8 @@ function keepSession(root, form, start) {
       tell("other", t("You're now signed in as {name}. This form is for {user}.", { name: me.name, user }), t("Open your form"), location.href);
     } else if (ready) tell("running", t("Your server is already running."), t("Open it"), url);
     else if (kind === "spawn") tell("starting", t("Your server is starting."), t("See its progress"), pending);
-    else if (kind) tell("stopping", t("Your server is stopping."));
+    else if (kind === "stop") tell("stopping", t("Your server is stopping."));
+    else if (kind) tell("busy", t("Your server is busy.")); // the hub checks it after a restart, or renames it
     else {
       if (state) tell("");
       await report();

@@ -108,7 +108,7 @@ function run(root) {
     setText("detail", status.detail);
     part("detail").classList.toggle("gs-alarm", status.is_alarm);
     setText("place", status.place);
-    setText("note", status.note);
+    if (status.note) setText("note", status.note); // only a reminder has one, which holds until the next
     showAlternatives(status.alternatives);
     tick();
   }
@@ -296,7 +296,7 @@ function run(root) {
     else if (event.gpuspawner) tell(event.gpuspawner);
     else if (event.message && event.message !== data.hubs_words.requested) {
       const elapsed_s = (performance.now() - began) / 1000;
-      tell({ ...shown, detail: event.message, place: "", note: "", at: Date.now() / 1000, elapsed_s });
+      tell({ ...shown, detail: event.message, place: "", at: Date.now() / 1000, elapsed_s });
     }
   }
 

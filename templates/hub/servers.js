@@ -5,8 +5,11 @@ const POLL_MS = 1_000;
 const MINUTE_MS = 60_000;
 // How many times in a row the hub may not answer before the page says so.
 const MISSES = 5;
-// How long a server may take to show that it stops.
+// How long a server may take to show that it stops; after that, the hub is asked ever less often.
 const SETTLE_MS = 5_000;
+const SLOWEST_MS = 15_000;
+// What JupyterHub's pending kinds mean for users: after its restart it checks what runs, and it renames what is stopped.
+const STATES = { spawn: "starting", stop: "stopping", check: "running", rename: "stopped" };
 const CHANGING = "[data-state=starting], [data-state=stopping]";
 
 const section = document.getElementById("gpuspawner-servers");
@@ -93,13 +96,17 @@ async function stopAndChange(button) {
   }
 }
 
-/** The states that this page shows, and those that the hub knows, in a form that can be compared. */
+/** The state of a server as gpuspawner.hub.form.home_page writes it into the section. */
+function stateOf({ ready, pending, stopped } = { stopped: true }) {
+  if (stopped) return "stopped";
+  return STATES[pending] ?? (ready ? "running" : "starting");
+}
+
+/** Whether the hub says something else than this page, also of servers that the page does not list. */
 function isOld(servers) {
-  return [...section.querySelectorAll("li")].some(({ dataset: { server, state } }) => {
-    const { ready, pending, stopped } = servers[server] ?? { stopped: true };
-    const now = stopped ? "stopped" : pending === "stop" ? "stopping" : ready ? "running" : "starting";
-    return now !== state;
-  });
+  const shown = new Map([...section.querySelectorAll("li")].map(({ dataset: { server, state } }) => [server, state]));
+  const names = new Set([...shown.keys(), ...Object.keys(servers)]);
+  return [...names].some((name) => stateOf(servers[name]) !== (shown.get(name) ?? "stopped"));
 }
 
 /** Show the section as the hub has it now, when a server has changed; not while a button here is at work. */
@@ -121,17 +128,30 @@ async function renew() {
   }
 }
 
-/** Renew the section for a few seconds, and then until no server starts or stops any more. */
-async function renewUntilSettled() {
-  const since = Date.now();
-  do {
-    await wait(POLL_MS);
+let [since, timer] = [0, 0];
+
+/** Renew the section for a few seconds, and then ever less often until no server starts or stops any more. */
+function renewUntilSettled() {
+  since = Date.now();
+  renewAfter(POLL_MS);
+}
+
+/** Renew the section after a pause. There is one timer: to set it anew ends the earlier pause. */
+function renewAfter(pause) {
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    if (document.hidden) return; // it begins anew when the user looks at the page again
     await renew();
-  } while (!document.hidden && (Date.now() - since < SETTLE_MS || section.querySelector(CHANGING)));
+    const elapsed = Date.now() - since;
+    const next = Math.min(SLOWEST_MS, Math.max(POLL_MS, (POLL_MS * elapsed) / SETTLE_MS));
+    if (elapsed < SETTLE_MS || section.querySelector(CHANGING)) renewAfter(next);
+  }, pause);
 }
 
 function begin() {
-  for (const button of section.querySelectorAll("button")) button.hidden = false;
+  const buttons = section.querySelectorAll("button");
+  for (const button of buttons) button.hidden = false;
+  section.querySelector("#gpuspawner-stop-note").hidden = !buttons.length;
   showTimes();
 }
 
@@ -147,6 +167,5 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) renewUntilSettled();
 });
 setInterval(showTimes, TICK_MS);
-section.querySelector("#gpuspawner-stop-note").hidden = !section.querySelector("button");
 begin();
 if (section.querySelector(CHANGING)) renewUntilSettled();

@@ -501,11 +501,6 @@ class FormView:
         """Whether the page needs the stylesheet and the script for searching and filtering images or GPU types."""
         return self.has_many_gpus or self.has_many_images or len(self.vendors) > 1
 
-    @property
-    def max_gpu_count(self) -> int:
-        """The largest number of GPUs that a server can have of any shown GPU type; 0 without GPU types."""
-        return max((gpu.max_count for vendor in self.vendors for gpu in vendor.types), default=0)
-
 
 _MOST_PLAIN_GPUS = 8
 _MOST_PLAIN_IMAGES = 6

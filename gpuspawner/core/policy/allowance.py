@@ -276,17 +276,6 @@ class Allowance:
             return 0
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
-    def explain_max_count(self, slug: str) -> str:
-        """Return why the user's next server may not have ``max_count`` GPUs of a type, or "" if it may have them.
-
-        ``max_count`` is the largest number of GPUs of the type that the hub offers in one server.
-
-        :param slug: slug of the GPU type.
-        """
-        gpu = self.full_catalog.gpus.get(slug)
-        refused = None if gpu is None else self._check_gpu_count(slug, gpu.max_count, field_name="gpu_count")
-        return "" if refused is None else refused.message
-
     def find_max_run_time_s(self, slug: str | None) -> int | None:
         """Return the longest run time of a server in seconds; None = no limit.
 

@@ -199,11 +199,16 @@ def _status_url(user: Any) -> str:
 
 
 def _find_state(server: Any) -> str:
+    pending, is_ready = getattr(server, "pending", None), getattr(server, "ready", False)
     # While JupyterHub stops a server whose start it has cancelled, it says for a moment that the server is ready.
-    if getattr(server, "pending", None) == "stop" or (getattr(server, "ready", False) and _has_failed_start(server)):
+    if pending == "stop" or (is_ready and _has_failed_start(server)):
         return STOPPING
-    if getattr(server, "ready", False):
+    # After its own restart, JupyterHub checks the servers that ran before.
+    if is_ready or pending == "check":
         return RUNNING
+    # JupyterHub renames only servers that do not run.
+    if pending == "rename":
+        return STOPPED
     return STARTING if getattr(server, "active", False) else STOPPED
 
 

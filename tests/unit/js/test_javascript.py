@@ -45,7 +45,7 @@ SCRIPTS = (
     "lists.js",
     "form.js",
 )
-WITHOUT_DATA = {"complaints", "lists", "presets", "refresher", "waiting"}
+WITHOUT_DATA = {"complaints", "lists", "presets", "refresher", "servers", "waiting"}
 TYPED = (
     *("0.5", "0,5", "1", "1.0", "1.50", "0,50", "1.000", "1,000", "1.500", "1.125", "1,125", "12,5", "33", "0.75"),
     *("1.000.000", "1,000,000", "1.000,5", "1,000.5", "1..5", "..", "1,,5", "a.b", "abc", "-1", "1e3", " 8 ", "9" * 30),

@@ -275,11 +275,6 @@ def test_types_are_grouped_by_vendor_in_the_order_of_the_catalog():
     assert groups == [("AMD", ["mi210"]), ("NVIDIA", ["a100-80gb", "v100"])]
 
 
-def test_the_largest_count_is_over_all_types():
-    assert build_view(CATALOG, INVENTORY).max_gpu_count == 4
-    assert build_view(replace(CATALOG, gpus={}), INVENTORY).max_gpu_count == 0
-
-
 @pytest.mark.parametrize(
     ("inventory", "text"),
     [

@@ -119,6 +119,12 @@ def test_a_running_server_is_described_by_its_pod():
         pytest.param({}, ("running", "/user/ada%40x/"), id="running"),
         pytest.param({"ready": False, "pending": "spawn"}, ("starting", "/hub/spawn-pending/ada%40x"), id="starting"),
         pytest.param({"ready": False, "pending": "stop"}, ("stopping", "/hub/spawn-pending/ada%40x"), id="stopping"),
+        pytest.param({"ready": False, "pending": "check"}, ("running", "/user/ada%40x/"), id="checked by a new hub"),
+        pytest.param(
+            {"ready": False, "pending": "rename", "user_options": {"profile": PROFILE}},
+            ("stopped", "/hub/spawn-pending/ada%40x"),
+            id="renamed",
+        ),
         pytest.param(
             {"ready": False, "active": False, "user_options": {"profile": PROFILE}},
             ("stopped", "/hub/spawn-pending/ada%40x"),
