@@ -50,7 +50,7 @@ CHOOSE = """(choice) => {
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 }"""
-# What a tab shows, in one look: a page that is just being left has none of it.
+# What a tab shows, in one look: a page that is just being left has none of it, and one that is still loading not all.
 LOOK = """() => {
   const has = (selector) => Boolean(document.querySelector(selector));
   const form = document.getElementById("gpuspawner-form");
@@ -68,7 +68,7 @@ LOOK = """() => {
     values: Object.fromEntries(picked.map(({ name, value }) => [name, value])),
     said: document.querySelector(".gs-session")?.textContent ?? "",
     is_ready: Boolean(start) && !start.disabled && start.getAttribute("aria-disabled") !== "true",
-    is_sending: Boolean(start?.disabled),
+    is_sending: Boolean(start?.disabled) || document.readyState !== "complete",
   };
 }"""
 

@@ -108,7 +108,10 @@ def test_nasty_uploads_are_refused(visitor: Visitor) -> None:
 
 def test_nasty_links_are_refused(visitor: Visitor) -> None:
     pages = {name: visitor.get(f"/hub/spawn/{USER}?{link}") for name, link in links()}
-    assert (accepted(pages), broken_out(pages)) == ({}, [])
+    # Nothing was sent yet: the form opens, says what is wrong, and does not ask whether to start it.
+    told = {name: (page.status, bool(page.soup.select("#gpuspawner-errors"))) for name, page in pages.items()}
+    asked = [name for name, page in pages.items() if page.soup.select(".gs-asked")]
+    assert (told, asked, broken_out(pages)) == (dict.fromkeys(told, (200, True)), [], [])
 
 
 def test_nasty_options_are_refused_and_the_form_opens_with_what_is_left_of_them(

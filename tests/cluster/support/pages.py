@@ -41,6 +41,10 @@ class Page:
         """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
         return {gpu["slug"]: gpu for gpu in _things(self.island()["gpus"])}
 
+    def preset_images(self) -> dict[str, str]:
+        """Return the image that each preset of the spawn form fills in, by the preset's slug."""
+        return {preset["slug"]: preset["image"] for preset in _things(self.island()["presets"])}
+
     def cards(self) -> dict[str, str]:
         """Return what the card of each fixed preset of the spawn form says becomes of its server, by slug."""
         outlooks = ((card["data-preset"], card.select_one(".gs-outlook")) for card in self.soup.select(".gs-fixed"))

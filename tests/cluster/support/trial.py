@@ -91,9 +91,11 @@ class Trial:
 
     def preset_outcomes(self, page: Page) -> dict[str, str]:
         """Return what the form says of each preset: a fixed one on its card, any other in the verdict."""
-        cards = page.cards()
-        presets = self.presets().items()
-        return {slug: cards[slug] if slug in cards else self.outcome(page, choice) for slug, choice in presets}
+        cards, images = page.cards(), page.preset_images()
+        return {
+            slug: cards[slug] if slug in cards else self.outcome(page, {**choice, "image": images[slug]})
+            for slug, choice in self.presets().items()
+        }
 
     def starts(self, gpu: str) -> str:
         """Return what the form should say of a server."""
