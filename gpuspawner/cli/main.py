@@ -32,9 +32,9 @@ _COMMANDS = {
 _EPILOG = """\
 exit codes:
   0  it is as it should be
-  1  it was looked at, and something is wrong: a file has errors, a choice cannot start, a cluster has a fault
+  1  it was checked, and something is wrong: a file has errors, a choice cannot start, a cluster has a fault
   2  the call was wrong
-  3  it could not be looked at: a file cannot be read, a cluster does not answer
+  3  it could not be checked: a file cannot be read, a cluster does not answer
   4  diff and convert: some choices of users differ, and the output names how
   5  convert: it would widen access or change resources, so nothing is written
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
@@ -11,6 +12,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.browser.support.person import Person
+from tests.browser.support.pictures import shoot
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.waiting import wait_for
@@ -40,7 +42,8 @@ def visitor(hub: Hub, name: str) -> Visitor:
     return visiting
 
 
-async def test_an_admin_unfolds_it_with_the_keyboard(admin: Person) -> None:
+@pytest.mark.window(viewport={"width": 1000, "height": 520})
+async def test_an_admin_unfolds_it_with_the_keyboard(admin: Person, tmp_path: Path) -> None:
     await admin.log_in(ADMIN)
     summary = admin.page.locator(f"{FOLD_OUT} summary")
     lines = admin.page.locator(f"{FOLD_OUT} li")
@@ -54,8 +57,12 @@ async def test_an_admin_unfolds_it_with_the_keyboard(admin: Person) -> None:
     starts = [" ".join((await line.inner_text()).split(" ")[:6]) for line in await lines.all()]
     assert starts == [
         "mig-invalid-1: No GPU is offered: the",
-        "mixed-models-1: nvidia.com/gpu is not offered: there",
+        "mixed-models-1: nvidia.com/gpu is not offered: the",
     ]
+    await admin.page.locator(FOLD_OUT).evaluate(
+        "(list) => list.scrollIntoView({ block: 'center', behavior: 'instant' })"
+    )
+    await shoot(admin.page, "admin-notes", tmp_path)
 
 
 @pytest.mark.window(viewport={"width": 320, "height": 700}, color_scheme="dark")

@@ -13,6 +13,7 @@ from kubernetes.client import V1Pod
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.support.person import START_TIMEOUT_MS, Person
+from tests.browser.support.pictures import shoot
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
 
@@ -50,8 +51,9 @@ def named(servers: Servers, user: str, name: str, options: dict[str, object]) ->
         wait_for(lambda: client.servers(user).get(name, {}).get("stopped", True), f"{name} stopped", timeout_s=120)
 
 
+@pytest.mark.window(viewport={"width": 1000, "height": 760})
 async def test_a_running_server_shows_its_choice_and_stop_and_change_leads_to_the_filled_form(
-    person: Person, servers: Servers
+    person: Person, servers: Servers, tmp_path: Path
 ) -> None:
     page = person.page
     with servers.running({"homer": OPTIONS}):
@@ -64,6 +66,7 @@ async def test_a_running_server_shows_its_choice_and_stop_and_change_leads_to_th
         end = end_of(servers.pods.of("homer"))
         assert await home.locator("time").get_attribute("datetime") == end.isoformat()
         await expect(home.locator("time")).to_have_text(re.compile(r"Ends .*in 2 h 5\d min$"))
+        await shoot(page, "home", tmp_path)
 
         await home.get_by_role("button", name="Stop and change Default server").click()
 

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
 
+from devcluster import Cluster
+from gpuspawner.cli.main import main
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.browser.test_pending import INSTEAD_MS, waiting, watch
@@ -127,4 +131,21 @@ async def test_the_page_of_a_server_that_waits(person: Person, servers: Servers,
         await expect(person.page.locator("#gpuspawner-instead")).to_be_visible(timeout=INSTEAD_MS)
         path = await shoot(person.page, "waiting", tmp_path)
 
+    assert path.stat().st_size < MOST_BYTES
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.window(viewport={"width": 1100, "height": 520}, color_scheme="dark")
+async def test_the_findings_of_doctor(
+    page: Page, cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--namespace", "browser"]
+    status = await asyncio.to_thread(main, arguments)
+    found = capsys.readouterr().out
+    style = "body { margin: 1.5rem; color: #ddd; background: #1a1c1e } pre { white-space: pre-wrap; font-size: 15px }"
+    command = "$ gpuspawner doctor --namespace jupyterhub\n\n"
+    await page.set_content(f"<style>{style}</style><pre>{html.escape(command + found)}</pre>")
+    path = await shoot(page, "doctor", tmp_path)
+
+    assert (status, "mig-invalid-1" in found) == (1, True)
     assert path.stat().st_size < MOST_BYTES

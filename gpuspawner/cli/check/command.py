@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         table=lambda paint: _format_table(shown, len(arguments.files), paint=paint),
     )
     if arguments.cluster and _has_severity(found, Severity.ERROR):
-        notes.write("The cluster was not looked at: there are errors to correct first.\n")
+        notes.write("The cluster was not checked: correct the errors first.\n")
     return BAD if is_bad else OK
 
 

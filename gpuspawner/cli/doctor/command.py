@@ -181,7 +181,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         for name in leftover:
             notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
     for kind, reason in unread.items():
-        notes.write(f"not looked at: {kind.value} ({reason})\n")
+        notes.write(f"not checked: {kind.value} ({reason})\n")
     write_result(
         serialize_diagnoses(found, unread),
         output=arguments.output,

@@ -58,8 +58,8 @@ def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
             severity=DiagnosisSeverity.NOTE,
             code="hub-missing",
             what=f"No hub runs in the namespace {facts.namespace} (labels app=jupyterhub, component=hub).",
-            why="Which version it has was not looked at"
-            + ("." if facts.account else ", nor what its ServiceAccount may do."),
+            why="The hub's version was not checked"
+            + ("." if facts.account else ", nor the rights of its ServiceAccount."),
             fix="kubectl get pods -A -l app=jupyterhub,component=hub\n"
             "# then: gpuspawner doctor -n NAMESPACE, or --hub-account NAMESPACE:NAME",
         )

@@ -116,11 +116,11 @@ helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io
 # NVIDIA, driver and all else: the GPU Operator. AMD: https://github.com/ROCm/k8s-device-plugin
 kubectl describe node {node}"""
 _MIG = """\
-# Have all cards of the node sliced alike, or let the device plugin name each slice:
+# Slice all GPUs of the node alike, or let the device plugin name each slice:
 kubectl label node {node} nvidia.com/mig.config=all-disabled --overwrite
 kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"mig": {"strategy": "mixed"}}}'"""
 _MIXED = """\
-# Have one model on each node, or give the second model a resource of its own in the device plugin's configuration:
+# Use one GPU model per node, or give the second model its own resource in the device plugin's configuration:
 kubectl describe node {node}"""
 _NO_TYPE = """\
 # Offer it, with what the node says of itself, or set discover_gpus: true:

@@ -118,7 +118,7 @@ def test_a_cluster_that_is_not_there_is_no_answer(tmp_path: Path, capsys: pytest
 
 def test_a_cluster_is_not_asked_about_wrong_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert checked(tmp_path, WRONG, options=("--cluster", "--kubeconfig", str(tmp_path / "nothing"))) == 1
-    assert "The cluster was not looked at" in capsys.readouterr().err
+    assert "The cluster was not checked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

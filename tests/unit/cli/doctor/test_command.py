@@ -46,7 +46,7 @@ async def test_notes_are_no_fault(server: WatchServer, doctor: Doctor, capsys: p
     assert await doctor() == 0
     told = capsys.readouterr()
     assert (told.out.splitlines()[0], told.out.splitlines()[-1]) == ("NOTE  hub-missing", "1 note")
-    assert told.err == "not looked at: deployments (HTTP status 403)\n"
+    assert told.err == "not checked: deployments (HTTP status 403)\n"
     assert await doctor("--output", "json") == 0
     assert json.loads(capsys.readouterr().out)["unread"] == [{"kind": "deployments", "reason": "HTTP status 403"}]
 
