@@ -4,7 +4,7 @@
 const REFRESH_MS = 10_000;
 const SETTLE_MS = 300;
 const LONGEST_MS = 60_000;
-const RAREST_MS = 75_000;
+const RAREST_MS = 90_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
 const LATE_S = 15; // how old counts may be when they come, and how late

@@ -34,9 +34,9 @@ POLL_BYTES_BUDGET = 2048
 MISSING_EVENTS_BUDGET_PERCENT = 10.0
 ALONE_S = 10.0
 PAGES_S = 30.0
-SETTLE_S = 75.0
+SETTLE_S = 90.0
 """So long all forms that opened together keep asking together, before the hub has spread them."""
-WINDOW_S = 75.0
+WINDOW_S = 90.0
 QUIET_S = 5.0
 """So long after the last event the hub has counted all of them."""
 

@@ -170,7 +170,7 @@ class RefreshPace:
         share: float = 0.06,
         *,
         least_s: float = 10.0,
-        most_s: float = 75.0,
+        most_s: float = 90.0,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.process_time,
     ) -> None:
