@@ -15,7 +15,7 @@ _HEAD = """\
 [rbac.yaml](../../helm-values/rbac.yaml) grants the hub these rights. Each part is one role with its binding, and you
 may leave out all parts but the first. A Role holds in the servers' namespace, a ClusterRole in the whole cluster.
 
-Besides, the hub uses rights that every account has: it asks which rights it has (SelfSubjectAccessReview), and
+The hub also makes requests that every account may make: it checks its own rights (SelfSubjectAccessReview), and
 whether the cluster serves `karpenter.sh/v1`, `node.k8s.io/v1`, `resource.k8s.io/v1`, `scheduling.k8s.io/v1` and
 `storage.k8s.io/v1`.
 """

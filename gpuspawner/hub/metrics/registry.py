@@ -248,7 +248,7 @@ class ClusterMetrics(Collector):
         store = self._store()
         age = GaugeMetricFamily(
             f"{METRICS_PREFIX}_inventory_age_seconds",
-            "Seconds since what is known of the cluster was confirmed; absent while nothing is known",
+            "Age in seconds of the hub's data about the cluster; absent before the first successful read",
         )
         if store is not None and store.age_s is not None:
             age.add_metric([], store.age_s)
@@ -287,7 +287,7 @@ class SettingsMetrics(Collector):
             return
         yield GaugeMetricFamily(
             f"{METRICS_PREFIX}_settings_last_reload_successful",
-            "Whether the files of settings were right when they were last read; where not, older settings are in use",
+            "1 if the last read of the settings files succeeded; 0 if not: the hub then keeps the previous settings",
             value=float(all(settings.is_valid for settings in found)),
         )
         yield GaugeMetricFamily(
