@@ -143,7 +143,7 @@ async def test_the_findings_of_doctor(
     status = await asyncio.to_thread(main, arguments)
     found = capsys.readouterr().out
     style = "body { margin: 1.5rem; color: #ddd; background: #1a1c1e } pre { white-space: pre-wrap; font-size: 15px }"
-    command = "$ gpuspawner doctor --namespace jupyterhub\n\n"
+    command = "$ gpuspawner doctor --namespace browser\n\n"
     await page.set_content(f"<style>{style}</style><pre>{html.escape(command + found)}</pre>")
     path = await shoot(page, "doctor", tmp_path)
 
