@@ -13,6 +13,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from devcluster import Cluster
+from devcluster.hub import Hub
 from gpuspawner.cli.main import main
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
@@ -137,13 +138,14 @@ async def test_the_page_of_a_server_that_waits(person: Person, servers: Servers,
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(viewport={"width": 1100, "height": 520}, color_scheme="dark")
 async def test_the_findings_of_doctor(
-    page: Page, cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    page: Page, cluster: Cluster, hub: Hub, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    arguments = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--namespace", "browser"]
+    namespace = hub.settings.namespace
+    arguments = ["doctor", "--kubeconfig", str(cluster.kubeconfig), "--namespace", namespace]
     status = await asyncio.to_thread(main, arguments)
     found = capsys.readouterr().out
     style = "body { margin: 1.5rem; color: #ddd; background: #1a1c1e } pre { white-space: pre-wrap; font-size: 15px }"
-    command = "$ gpuspawner doctor --namespace browser\n\n"
+    command = f"$ gpuspawner doctor --namespace {namespace}\n\n"
     await page.set_content(f"<style>{style}</style><pre>{html.escape(command + found)}</pre>")
     path = await shoot(page, "doctor", tmp_path)
 
