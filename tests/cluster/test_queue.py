@@ -12,7 +12,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,7 @@ def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_serve
             second = servers.wait_verdict(
                 "second", WHOLE_CARD.slug, 1, sentence=f"{in_use}. 1 in the queue is ahead of you."
             )
+            kueue.wait_for_end_of_line(NAMESPACE)
             with servers.asked("second", CARD):
                 told_second = servers.wait_told("second", "ahead")
     after = servers.wait_verdict("second", WHOLE_CARD.slug, 1, sentence="Starts now")
@@ -150,6 +151,24 @@ def why_waiting(workload: dict[str, Any]) -> QueueReason | None:
     return None if reason is QueueReason.NOT_EVALUATED else reason
 
 
+@contextmanager
+def in_line(servers: Servers, kueue: Kueue, *users: str) -> Iterator[dict[str, V1Pod]]:
+    """Have each user's server wait in the queue for one GPU, in this order, and return their pods."""
+    queue = documented_queue()["local_queue"]
+    pods: dict[str, V1Pod] = {}
+
+    def is_complete() -> bool:
+        return kueue.waiting(NAMESPACE, queue) == [pod.metadata.name for pod in pods.values()]
+
+    with ExitStack() as stack:
+        for user in users:
+            kueue.wait_for_end_of_line(NAMESPACE)
+            stack.enter_context(servers.asked(user, CARD))
+            pods[user] = servers.pods.of(user)
+            wait_for(is_complete, f"{', '.join(pods)} in the queue in this order")
+        yield pods
+
+
 def age_s(pod: V1Pod) -> float:
     return (datetime.now(UTC) - pod.metadata.creation_timestamp).total_seconds()
 
@@ -158,10 +177,7 @@ def test_a_server_waits_at_its_place_without_the_hub_giving_up_and_starts_when_i
     cluster: Cluster, servers: Servers, kueue: Kueue
 ) -> None:
     pods, queue = servers.pods, documented_queue()
-    with servers.running({"holder": BOTH_CARDS}), servers.asked("first", CARD), servers.asked("second", CARD):
-        before = {user: pods.of(user) for user in ("first", "second")}
-        names = [pod.metadata.name for pod in before.values()]
-        wait_for(lambda: kueue.waiting(NAMESPACE, queue["local_queue"]) == names, "both in the queue")
+    with servers.running({"holder": BOTH_CARDS}), in_line(servers, kueue, "first", "second") as before:
         told = {"first": servers.wait_told("first", "next"), "second": servers.wait_told("second", "ahead")}
         wait_for(lambda: age_s(before["second"]) > 3 * IMPATIENT_S, "the usual time to start over")
         waiting = pods.of("first")
@@ -199,11 +215,7 @@ def test_a_queued_server_keeps_its_place_while_the_hub_is_killed_and_comes_back(
     cluster: Cluster, servers: Servers, kueue: Kueue
 ) -> None:
     hub, pods, queue = servers.hub, servers.pods, documented_queue()["local_queue"]
-    with servers.running({"holder": BOTH_CARDS}), servers.asked("first", CARD), servers.asked("second", CARD):
-        before = {user: pods.of(user) for user in ("first", "second")}
-        names = [pod.metadata.name for pod in before.values()]
-        wait_for(lambda: kueue.waiting(NAMESPACE, queue) == names, "both in the queue")
-
+    with servers.running({"holder": BOTH_CARDS}), in_line(servers, kueue, "first", "second") as before:
         os.kill(hub.hub_pid, signal.SIGKILL)
         hub.restart()
         told = servers.wait_told("second", "ahead")
@@ -213,7 +225,7 @@ def test_a_queued_server_keeps_its_place_while_the_hub_is_killed_and_comes_back(
         servers.stop("holder")
         servers.wait_ready("second")
 
-        assert kept == names
+        assert kept == [pod.metadata.name for pod in before.values()]
         assert told.startswith(f"Waiting in the queue {queue}. 1 is ahead of you. ")
         assert advanced.startswith(f"Waiting in the queue {queue}. You're next. ")
         after = pods.of("second")

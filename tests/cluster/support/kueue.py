@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,16 @@ class Kueue:
             for each in pending
             for owner in workloads[each["metadata"]["name"]]["metadata"]["ownerReferences"]
         ]
+
+    def wait_for_end_of_line(self, namespace: str) -> None:
+        """Wait until a workload that is created now comes after all others of this namespace and priority.
+
+        Kueue orders workloads of one priority by creation time. Kubernetes stores that in whole seconds, and Kueue
+        orders workloads of the same second by UID (``baseCompareFunc`` in its ``pkg/cache/queue/cluster_queue.go``).
+        """
+        seconds = [each["metadata"]["creationTimestamp"] for each in self.workloads(namespace)]
+        newest = max(map(datetime.fromisoformat, seconds), default=datetime.min.replace(tzinfo=UTC))
+        wait_for(lambda: datetime.now(UTC) >= newest + timedelta(seconds=1), "the second of the newest workload over")
 
     def _scale(self, replicas: int) -> None:
         client.AppsV1Api(self.api).patch_namespaced_deployment_scale(
