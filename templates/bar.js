@@ -1,26 +1,4 @@
-// The bar with the verdict and Start, what it unfolds, and amounts that suit the GPU that is picked; comes after display.js.
-
-const SHARED = [["cpu", 1000], ["memory", 1024 ** 3]]; // in the order and the units of a GPU type's share
-
-/** What the GPUs that are picked have on their node, as the fields hold it: field name → text; the server says the same. */
-export function suggestionOf(values, data) {
-  const { gpu } = chosen(values, data);
-  if (!gpu?.share || wrongNumbers(values, data).includes("gpu_count")) return {};
-  const found = SHARED.map(([name, unit], index) => {
-    const [min, max, step] = data[name] ? amountsOf(name, data[name]) : [1, 0];
-    const most = Math.min((gpu.share[index] / unit) * countOf(values), max);
-    return [name, most >= min && textOf(min + Math.floor((most - min) / step + 1e-9) * step)];
-  });
-  return Object.fromEntries(found.filter(([, text]) => text));
-}
-
-/** The same as a sentence, empty where the fields hold it already. */
-export function suggestionText(values, data) {
-  const found = suggestionOf(values, data);
-  if (Object.entries(found).every(([name, text]) => amountOf(name, values[name]) === amountOf(name, text))) return "";
-  const amounts = joined(amountParts({ ...values, cpu: "", memory: "", ...found }, data));
-  return t("Suggested for {gpus}: {amounts} (share of the node)", { gpus: gpusText(values, data), amounts });
-}
+// The bar with the verdict and Start, what it unfolds, and an image that suits the GPU that is picked; comes after display.js.
 
 /** An image that can use the GPU that is picked, undefined where the one that is picked can, and where none can. */
 export function fittingImage(values, data) {
@@ -44,14 +22,6 @@ parts.push((root, data, { find, read, update }) => {
     setTimeout(() => element?.scrollIntoView({ block: "nearest" }));
   }
 
-  function suggest() {
-    Object.entries(suggestionOf(read(), data)).reverse().forEach(([name, value]) => {
-      const input = Object.assign(find(name), { value: shown(value) });
-      input.dispatchEvent(new Event("input", { bubbles: true }));
-      input.focus();
-    });
-  }
-
   /** The image comes after the GPU: one that was only there at first makes room for one that can use it. */
   function fitImage() {
     const values = read();
@@ -65,11 +35,10 @@ parts.push((root, data, { find, read, update }) => {
   }
 
   open(false);
-  ["toggle", "suggest"].forEach((id) => find(id)?.removeAttribute("hidden"));
+  toggle?.removeAttribute("hidden");
   all(root, ".gs-preset").forEach((card) => card.removeAttribute("aria-current")); // JavaScript says it as aria-pressed
   on(toggle, "click", () => open(sum.hidden));
   on(find("alternatives"), "click", () => open(false));
-  on(find("suggest"), "click", suggest);
   // What is unfolded covers fields: it makes way for the one that gets the focus.
   on(document, "focusin", ({ target }) => summary.contains(target) || open(false));
   on(summary, "keydown", ({ key }) => {
@@ -94,9 +63,6 @@ parts.push((root, data, { find, read, update }) => {
     const preset = root.querySelector(".gs-preset[aria-pressed=true] b")?.textContent;
     const gpus = values.gpu ? gpusText(values, data) : t("No GPU");
     say(find("brief"), preset ? joined([preset, gpus]) : gpus);
-    const suggestion = suggestionText(values, data);
-    find("suggestion")?.toggleAttribute("hidden", !suggestion);
-    write(find("suggested"), suggestion);
     const number = find("alternatives")?.children.length || "";
     set(toggle, "data-number", number);
     write(toggle?.firstElementChild, number ? t("Alternatives ({number})", { number }) : t("Details"));

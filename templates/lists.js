@@ -96,6 +96,12 @@ parts.push((root, data) => {
       (first || section.querySelector("[type=radio]:checked"))?.focus();
     }
 
+    /** A first visit begins with a GPU: its search has the focus, but where that would open a keyboard on the screen. */
+    function begin() {
+      const isFirst = root.hasAttribute("data-fresh") && document.activeElement === document.body;
+      if (isFirst && matchMedia("(pointer: fine)").matches) field?.focus({ preventScroll: true });
+    }
+
     on(field, "input", () => setTimeout(() => field.value && hits()[0]?.scrollIntoView({ block: "nearest" })));
     on(bar, "input", () => show(true));
     on(bar, "click", ({ target }) => {
@@ -119,7 +125,9 @@ parts.push((root, data) => {
     let isAsked = true; // the first time is when the page was loaded
     return () => {
       show(isAsked);
-      bar.hidden = isAsked = false;
+      bar.hidden = false;
+      if (isAsked && order) begin();
+      isAsked = false;
     };
   });
   return () => shows.forEach((show) => show());

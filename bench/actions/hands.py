@@ -35,7 +35,7 @@ _ENTRIES = "(select) => [[...select.options].map(({ label }) => label), select.s
 class Tally:
     """What was done.
 
-    :ivar clicks: presses of the pointer's button; a double click is two.
+    :ivar clicks: presses of the pointer's button.
     :ivar keys: presses of keys.
     :ivar texts: texts that were typed without a pause.
     :ivar typed: how many of the keys were for these texts.
@@ -73,8 +73,11 @@ class Hand(Protocol):
         :param row: the label of the row's radio button.
         """
 
-    async def write(self, number: Locator, text: str) -> None:
-        """Replace what a field holds."""
+    async def write(self, number: Locator, text: str, button: Locator) -> None:
+        """Replace what a field holds.
+
+        :param button: the one below the field that fills in this text.
+        """
 
     async def increase(self, number: Locator, more: Locator) -> None:
         """Add one to what a field holds.
@@ -122,10 +125,9 @@ class Pointer(_Counting):
         """Scroll to the row and pick it: a click into the search and the letters would be more actions."""
         await self._click(row)
 
-    async def write(self, number: Locator, text: str) -> None:
-        """Mark what the field holds with a double click, and type."""
-        await self._click(number, times=2)
-        await self._type(text)
+    async def write(self, number: Locator, text: str, button: Locator) -> None:
+        """Click the button."""
+        await self._click(button)
 
     async def increase(self, number: Locator, more: Locator) -> None:
         """Click the button."""
@@ -148,14 +150,14 @@ class Pointer(_Counting):
         """Click Start."""
         await self._click(button)
 
-    async def _click(self, target: Locator, *, times: int = 1) -> None:
+    async def _click(self, target: Locator) -> None:
         await self._reveal(target)
         box = await target.bounding_box()
         if box is None:
             raise RuntimeError(f"{target} is not shown")
         at = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        await self.page.mouse.click(*at, click_count=times)
-        self.tally.clicks += times
+        await self.page.mouse.click(*at)
+        self.tally.clicks += 1
 
     async def _reveal(self, target: Locator) -> None:
         """Scroll until all of the target is in sight, and nothing covers it."""
@@ -195,7 +197,7 @@ class Keyboard(_Counting):
                 return
         raise RuntimeError(f"{row} was not reached")
 
-    async def write(self, number: Locator, text: str) -> None:
+    async def write(self, number: Locator, text: str, button: Locator) -> None:
         """Go to the field, which marks what it holds, and type."""
         await self._tab_to(number)
         await self._type(text)

@@ -29,7 +29,8 @@ from gpuspawner.hub.form.refresh import FormUpdates, build_answer
 from gpuspawner.hub.form.rendering import render
 
 OURS = "ours"
-PENDING = "/hub/spawn-pending/ada"
+_USER = "ada"
+PENDING = f"/hub/spawn-pending/{_USER}"
 _HUB = Path(DATA_FILES_PATH)
 _STARTS = "<!DOCTYPE html><html lang=en><title>Starts</title><body>Your server is starting up.</body></html>"
 
@@ -105,7 +106,7 @@ async def _spawn_page(name: str, form: str) -> str:
     folder = FileSystemLoader(_HUB / "templates")
     loader = ChoiceLoader([folder, PrefixLoader({"templates": folder})])
     template = Environment(loader=loader, autoescape=True, enable_async=True).get_template("spawn.html")
-    user = SimpleNamespace(name="ada", json_escaped_name="ada", spawner=SimpleNamespace(options_form=True))
+    user = SimpleNamespace(name=_USER, json_escaped_name=_USER, spawner=SimpleNamespace(options_form=True))
     return await template.render_async(
         spawner_options_form=form,
         url=f"/{name}/hub/spawn",
@@ -127,6 +128,7 @@ async def serving(profile_lists: Mapping[str, list[dict[str, Any]]]) -> AsyncIte
     app.add_routes(
         [
             web.get("/{name}/hub/spawn", site.show),
+            web.get(f"/{{name}}/hub/spawn/{_USER}", site.show),  # where an open form asks for what is new
             web.post("/{name}/hub/spawn", site.take),
             web.get(f"/{{name}}{PENDING}", _starts),
             web.get("/{name}/hub/logo", _logo),

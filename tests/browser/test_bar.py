@@ -1,37 +1,19 @@
-"""The bar with verdict and Start, and what leads there: first preset, order of the groups, suggested CPU and memory.
-
-What answers the page is a small site of this test: 24 GPU types and 20 images, verdicts as the test wants them.
-"""
+"""The bar with verdict and Start, and what leads there: first preset, order of the groups."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Page, expect
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
-from gpuspawner.core.catalog.policy_model import Access, Policy
-from gpuspawner.core.catalog.policy_model import Person as User
-from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.cluster.state import Inventory, Occupancy
-from gpuspawner.core.form.build import LiveState, build_view
-from gpuspawner.core.form.fields import fill_fields
-from gpuspawner.core.policy.allowance import resolve_allowance
-from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.selection import validate
-from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.hub.form.rendering import render
-from gpuspawner.hub.request.languages import load_languages
+from gpuspawner.core.verdict.verdict import Outcome
+from tests.browser.support.offered import EARLIER, TYPES, WITH_PRESETS, Form, Site
 from tests.browser.support.person import Person
 from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints
-from tests.browser.test_presets import ANSWERED, PAGE, STYLE, read_multipart
 
 # Bootstrap lets pages glide where they are scrolled, if nobody minds: boxes are measured once they have arrived.
 STILL = {"reduced_motion": "reduce"}
@@ -42,90 +24,6 @@ FINGER_PX = 44
 MOST_TABS = 30
 WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
 BOTH = pytest.mark.parametrize("size", [pytest.param((1280, 720), id="wide"), pytest.param((360, 640), id="phone")])
-GIB = 1 << 30
-PRODUCT = "nvidia.com/gpu.product"
-TYPES = {
-    f"gpu-{number}": GPUType(
-        slug=f"gpu-{number}",
-        display_name=f"GPU {number}",
-        resource=f"{'amd' if number > 18 else 'nvidia'}.com/gpu",
-        vendor="amd" if number > 18 else "nvidia",
-        match={PRODUCT: (str(number),)},
-        max_count=8,
-        memory_bytes=(16 + number) * GIB,
-    )
-    for number in range(1, 25)
-}
-IMAGES = {
-    "no-gpu": Image(slug="no-gpu", display_name="Without GPU tools", image="i", description="For a look.", vendors=()),
-    **{
-        f"image-{number}": Image(
-            slug=f"image-{number}", display_name=f"Image {number}", image="i", description="Python and libraries."
-        )
-        for number in range(1, 20)
-    },
-}
-PRESETS = {
-    each.slug: each
-    for each in (
-        Preset(slug="staff", display_name="Staff", options={"cpu": 8}),
-        Preset(slug="look", display_name="Look around", options={"image": "no-gpu", "cpu": 1, "memory": "1G"}),
-        Preset(slug="one", display_name="One GPU", options={"image": "image-1", "gpu": "gpu-2", "cpu": 4}),
-        Preset(slug="many", display_name="Many GPUs", options={"image": "image-1", "gpu": "gpu-2", "gpu_count": 8}),
-    )
-}
-CATALOG = Catalog(
-    images=IMAGES,
-    cpu=Bounds(min=500, max=96_000, step=500, default=2000),
-    memory=Bounds(min=GIB, max=1000 * GIB, step=GIB, default=8 * GIB),
-    gpus=TYPES,
-    run_time=Bounds(min=900, max=86_400, step=900, default=8 * 3600),
-    shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
-)
-WITH_PRESETS = replace(
-    CATALOG, presets=PRESETS, policy=Policy(access={("preset", "staff"): Access(users=frozenset({"bob"}))})
-)
-# 95 of 100 CPUs and 950 of 1000 GiB are shared by 8 GPUs.
-NODES = [
-    Node(name=slug, labels={PRODUCT: slug.removeprefix("gpu-")}, allocatable=amounts, capacity=amounts)
-    for slug, gpu in TYPES.items()
-    for amounts in [{"cpu": 100_000, "memory": 1000 * GIB, "pods": 100, gpu.resource: 8}]
-]
-SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
-EARLIER = {"v": 1, "image": "image-1", "gpu": "gpu-2", "gpu_count": 2, "cpu": 4, "memory": "8G"}
-
-
-@dataclass
-class Site:
-    """Answers as the hub does, with the verdict that the test wants."""
-
-    catalog: Catalog = CATALOG
-    options: dict[str, Any] | None = None
-    outcome: Outcome = Outcome.NOW
-    reason: str = ""
-    language: str = "en"
-    url: str = ""
-
-    async def answer(self, request: web.Request) -> web.Response:
-        with use_language(ENGLISH if self.language == "en" else load_languages()[self.language]):
-            return web.Response(text=self.form(), content_type="text/html")
-
-    def form(self) -> str:
-        allowance = resolve_allowance(self.catalog, User(name="ada"), usage=Usage())
-        filled = fill_fields(self.catalog, options=self.options, allowance=allowance)
-        waits = self.outcome is not Outcome.NOW
-        live = LiveState(
-            verdict=Verdict(outcome=self.outcome, reason=self.reason),
-            alternatives=(validate({"gpu": "gpu-5", "image": "image-1"}, CATALOG),) if waits else (),
-            presets={
-                "look": Verdict(outcome=Outcome.NOW, places=3),
-                "one": Verdict(outcome=Outcome.AFTER_SCALE_UP),
-                "many": Verdict(outcome=Outcome.NEVER),
-            },
-        )
-        inventory = Inventory(occupancy=Occupancy.build(NODES, ()), age_s=0.0)
-        view = build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowance)
-        return PAGE.format(STYLE, render(view))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -133,48 +31,6 @@ async def site() -> AsyncIterator[Site]:
     site = Site()
     async with serving(site.answer) as site.url:
         yield site
-
-
-@dataclass
-class Form:
-    """The form in a browser window, and what the window has sent."""
-
-    page: Page
-    site: Site
-    sent: list[dict[str, list[str]]] = field(default_factory=list)
-
-    async def open(self, size: tuple[int, int] | None = None) -> None:
-        if size is not None:
-            await self.page.set_viewport_size({"width": size[0], "height": size[1]})
-        await self.page.route("**/spawn", self._route)
-        await self.page.goto(self.site.url)
-        await expect(self.start).to_be_visible()
-
-    async def _route(self, route: Route) -> None:
-        if route.request.method != "POST":
-            await route.continue_()
-            return
-        self.sent.append(read_multipart(route.request.post_data or ""))
-        await route.fulfill(body=ANSWERED, content_type="text/html")
-
-    def part(self, name: str) -> Locator:
-        return self.page.locator(f"#gpuspawner-{name}")
-
-    @property
-    def start(self) -> Locator:
-        return self.page.locator(".feedback-container button")
-
-    @property
-    def bar(self) -> Locator:
-        return self.part("summary")
-
-    def radio(self, name: str, value: str) -> Locator:
-        return self.page.locator(f"input[name={name}][value='{value}']")
-
-    async def box(self, found: Locator) -> dict[str, float]:
-        box = await found.bounding_box()
-        assert box is not None
-        return {"top": box["y"], "bottom": box["y"] + box["height"], "height": box["height"], "width": box["width"]}
 
 
 @pytest.fixture
@@ -390,53 +246,6 @@ async def test_an_image_that_nobody_picked_makes_room_for_one_that_can_use_the_t
     await expect(form.part("fitted")).to_be_hidden()
     await form.radio("gpu", "gpu-4").check()
     await expect(form.radio("image", "no-gpu")).to_be_checked()
-
-
-# -- suggestions -------------------------------------------------------------------------------------------------------
-
-
-@WIDE
-async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Form) -> None:
-    await form.open()
-    await expect(form.part("suggestion")).to_be_hidden()
-    await form.page.locator("#gpuspawner-cpu").fill("3")
-
-    await form.radio("gpu", "gpu-3").check()
-
-    await expect(form.part("suggested")).to_have_text(SUGGESTED)
-    await expect(form.part("cpu")).to_have_value("3")
-    await form.page.get_by_role("button", name="Use it").click()
-    await expect(form.part("cpu")).to_have_value("11.5")
-    await expect(form.part("memory")).to_have_value("118")
-    await expect(form.part("cpu")).to_be_focused()
-    await expect(form.part("suggestion")).to_be_hidden()
-    await expect(form.part("sentence")).to_contain_text("11.5 CPUs · 118 GiB RAM · 1 × GPU 3")
-
-    await form.part("gpu_count").fill("2")
-    await expect(form.part("suggested")).to_contain_text("2 × GPU 3: 23.5 CPUs · 237 GiB RAM")
-
-
-@WIDE
-async def test_a_suggestion_is_taken_as_the_language_writes_it(form: Form) -> None:
-    form.site.language = "de"
-    form.site.catalog = replace(CATALOG, cpu=Bounds(min=125, max=96_000, step=125, default=2000))
-    await form.open()
-    await form.radio("gpu", "gpu-3").check()
-
-    await form.page.get_by_role("button", name="Übernehmen").click()
-
-    await expect(form.part("cpu")).to_have_value("11,875")
-    await expect(form.part("suggestion")).to_be_hidden()
-    await expect(form.part("sentence")).to_contain_text("11,875 CPUs")
-
-
-@pytest.mark.window(java_script_enabled=False)
-async def test_without_javascript_the_suggestion_is_about_the_earlier_choice(form: Form) -> None:
-    form.site.options = {**EARLIER, "gpu": "gpu-3", "gpu_count": 1}
-    await form.open()
-
-    await expect(form.part("suggested")).to_have_text(SUGGESTED)
-    await expect(form.part("suggest")).to_be_hidden()
 
 
 # -- the first preset --------------------------------------------------------------------------------------------------

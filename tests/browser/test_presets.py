@@ -15,7 +15,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from jupyterhub._data import DATA_FILES_PATH
 from playwright.async_api import Locator, Page, Route, expect
 
 from gpuspawner.core.catalog.model import (
@@ -41,12 +40,20 @@ from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
-from tests.browser.support.site import is_refresh, refreshed, render_open, serving
+from tests.browser.support.site import (
+    ANSWERED,
+    PAGE,
+    STYLE,
+    is_refresh,
+    read_multipart,
+    refreshed,
+    render_open,
+    serving,
+)
 from tests.browser.test_accessibility import complaints
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-STYLE = (Path(DATA_FILES_PATH) / "static" / "css" / "style.min.css").read_text(encoding="utf-8-sig")
 GIB = 1 << 30
 REFRESH_MS = 10_000
 SETTLED_MS = 300
@@ -103,15 +110,6 @@ CATALOG = Catalog(
     ),
 )
 MIXED = replace(CATALOG, presets={**CATALOG.presets, "plain": PLAIN}, only_presets=False)
-PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title><meta name="viewport" content="width=device-width">
-<style>{}</style></head><body><main class="container"><h1>Server Options</h1>
-<form id="spawn_form" method="post" enctype="multipart/form-data">{}<br>
-<div class="feedback-container"><button type="submit" class="btn btn-jupyter">Start</button></div></form></main>
-<script>
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.bsTheme = "dark";
-</script>
-</body></html>"""
-ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></html>"
 
 
 @dataclass
@@ -202,15 +200,6 @@ class Form:
 
     async def pick(self, name: str, value: str) -> None:
         await self.card("course").locator(f"select[name='preset:course:{name}']").select_option(value)
-
-
-def read_multipart(body: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for part in body.split("\r\n--"):
-        head, _, text = part.partition("\r\n\r\n")
-        if 'name="' in head:
-            found.setdefault(head.split('name="')[1].split('"')[0], []).append(text)
-    return found
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from aiohttp import web
+from jupyterhub._data import DATA_FILES_PATH
 
 from gpuspawner.core.form.views import FormView
 from gpuspawner.hub.form.refresh import FormUpdates, build_answer
@@ -16,6 +18,16 @@ UPDATES = FormUpdates()
 """What the forms of all sites have, as the hub's process knows it of its forms."""
 
 PATH = "/hub/spawn"
+STYLE = (Path(DATA_FILES_PATH) / "static" / "css" / "style.min.css").read_text(encoding="utf-8-sig")
+PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title><meta name="viewport" content="width=device-width">
+<style>{}</style></head><body><main class="container"><h1>Server Options</h1>
+<form id="spawn_form" method="post" enctype="multipart/form-data">{}<br>
+<div class="feedback-container"><button type="submit" class="btn btn-jupyter">Start</button></div></form></main>
+<script>
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.bsTheme = "dark";
+</script>
+</body></html>"""
+ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></html>"
 
 
 def render_open(view: FormView) -> str:
@@ -50,3 +62,13 @@ async def serving(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]
         yield f"http://{host}:{port}{PATH}"
     finally:
         await runner.cleanup()
+
+
+def read_multipart(body: str) -> dict[str, list[str]]:
+    """Return the fields of a form that was sent, each with its values."""
+    found: dict[str, list[str]] = {}
+    for part in body.split("\r\n--"):
+        head, _, text = part.partition("\r\n\r\n")
+        if 'name="' in head:
+            found.setdefault(head.split('name="')[1].split('"')[0], []).append(text)
+    return found

@@ -39,6 +39,7 @@ SCRIPTS = (
     "live.js",
     "display.js",
     "session.js",
+    "amounts.js",
     "bar.js",
     "policy.js",
     "presets.js",

@@ -1,0 +1,205 @@
+"""Amounts that a user presses instead of typing them: suggestions for a GPU, and common amounts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Locator, Page, expect
+
+from gpuspawner.core.catalog.model import Bounds, Catalog
+from tests.browser.support.offered import CATALOG, EARLIER, GIB, TYPES, WITH_PRESETS, Form, Site
+from tests.browser.support.site import serving
+
+STILL = {"reduced_motion": "reduce"}
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
+WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
+SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    async with serving(site.answer) as site.url:
+        yield site
+
+
+@pytest.fixture
+def form(page: Page, site: Site) -> Form:
+    return Form(page, site)
+
+
+# -- suggestions -------------------------------------------------------------------------------------------------------
+
+
+@WIDE
+async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Form) -> None:
+    await form.open()
+    await expect(form.part("suggestion")).to_be_hidden()
+    await form.page.locator("#gpuspawner-cpu").fill("3")
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.part("suggested")).to_have_text(SUGGESTED)
+    await expect(form.part("cpu")).to_have_value("3")
+    await form.page.get_by_role("button", name="Use it").click()
+    await expect(form.part("cpu")).to_have_value("11.5")
+    await expect(form.part("memory")).to_have_value("118")
+    await expect(form.part("cpu")).to_be_focused()
+    await expect(form.part("suggestion")).to_be_hidden()
+    await expect(form.part("sentence")).to_contain_text("11.5 CPUs · 118 GiB RAM · 1 × GPU 3")
+
+    await form.part("gpu_count").fill("2")
+    await expect(form.part("suggested")).to_contain_text("2 × GPU 3: 23.5 CPUs · 237 GiB RAM")
+
+
+@WIDE
+async def test_a_suggestion_is_taken_as_the_language_writes_it(form: Form) -> None:
+    form.site.language = "de"
+    form.site.catalog = replace(CATALOG, cpu=Bounds(min=125, max=96_000, step=125, default=2000))
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    await form.page.get_by_role("button", name="Übernehmen").click()
+
+    await expect(form.part("cpu")).to_have_value("11,875")
+    await expect(form.part("suggestion")).to_be_hidden()
+    await expect(form.part("sentence")).to_contain_text("11,875 CPUs")
+
+
+@pytest.mark.window(java_script_enabled=False)
+async def test_without_javascript_the_suggestion_is_about_the_earlier_choice(form: Form) -> None:
+    form.site.options = {**EARLIER, "gpu": "gpu-3", "gpu_count": 1}
+    await form.open()
+
+    await expect(form.part("suggested")).to_have_text(SUGGESTED)
+    await expect(form.part("suggest")).to_be_hidden()
+
+
+# -- common amounts ----------------------------------------------------------------------------------------------------
+
+
+def common(form: Form, name: str) -> Locator:
+    return form.page.locator(f".gs-number:has(#gpuspawner-{name}) + .gs-common").get_by_role("button")
+
+
+def pressed(form: Form, name: str) -> Locator:
+    return common(form, name).and_(form.page.locator("[aria-pressed=true]"))
+
+
+@WIDE
+async def test_a_common_amount_takes_one_press(form: Form) -> None:
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    for name, amount in {"gpu_count": "4", "cpu": "16", "memory": "128"}.items():
+        await common(form, name).get_by_text(amount, exact=True).click()
+
+        await expect(form.part(name)).to_have_value(amount)
+        await expect(pressed(form, name)).to_have_text([amount])
+    await expect(form.part("sentence")).to_contain_text("16 CPUs · 128 GiB RAM · 4 × GPU 3")
+    await expect(form.part("brief")).to_have_text("4 × GPU 3")
+
+
+@WIDE
+async def test_common_amounts_are_doubles_of_the_default_within_the_bounds(form: Form) -> None:
+    form.site.catalog = replace(CATALOG, gpus={"gpu-3": TYPES["gpu-3"], "gpu-4": replace(TYPES["gpu-4"], max_count=7)})
+    await form.open()
+
+    await expect(common(form, "cpu")).to_have_text(["2", "4", "8", "16", "32", "64"])
+    await expect(common(form, "memory")).to_have_text(["8", "16", "32", "64", "128", "256", "512"])
+    await form.radio("gpu", "gpu-3").check()
+    await expect(common(form, "gpu_count")).to_have_text(["1", "2", "4", "8"])
+    await form.radio("gpu", "gpu-4").check()
+    await expect(common(form, "gpu_count")).to_have_text(["1", "2", "4"])
+
+
+@WIDE
+async def test_an_amount_that_is_typed_marks_the_common_one_however_it_is_written(form: Form) -> None:
+    await form.open()
+    await expect(pressed(form, "memory")).to_have_text(["8"])
+
+    await form.part("memory").fill("16384M")
+    await expect(pressed(form, "memory")).to_have_text(["16"])
+
+    await form.part("memory").fill("17")
+    await expect(pressed(form, "memory")).to_have_count(0)
+
+
+@WIDE
+async def test_common_amounts_are_written_as_the_language_writes_them(form: Form) -> None:
+    form.site.language = "de"
+    form.site.catalog = replace(CATALOG, cpu=Bounds(min=500, max=2000, step=500, default=500))
+    await form.open()
+
+    await common(form, "cpu").get_by_text("0,5").click()
+
+    await expect(form.part("cpu")).to_have_value("0,5")
+    await expect(common(form, "cpu")).to_have_text(["0,5", "1", "2"])
+
+
+@WIDE
+async def test_a_press_takes_back_what_was_wrong_with_the_field(form: Form) -> None:
+    await form.open()
+    await form.part("cpu").fill("1000")
+    await form.part("cpu").blur()
+    await expect(form.part("cpu-error")).to_be_visible()
+
+    await common(form, "cpu").get_by_text("8", exact=True).click()
+
+    await expect(form.part("cpu-error")).to_be_hidden()
+    await expect(form.part("cpu")).not_to_have_attribute("aria-invalid", "true")
+
+
+@WIDE
+async def test_the_tab_key_goes_from_number_to_number(form: Form) -> None:
+    await form.open()
+    await form.part("cpu").focus()
+
+    await form.page.keyboard.press("Tab")
+
+    await expect(form.part("memory")).to_be_focused()
+
+
+@WIDE
+async def test_a_field_with_few_amounts_has_no_buttons_for_them(form: Form) -> None:
+    few = {"gpu-3": replace(TYPES["gpu-3"], max_count=2)}
+    form.site.catalog = replace(CATALOG, gpus=few, memory=Bounds(min=GIB, max=2 * GIB, step=GIB, default=GIB))
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.part("gpu_count")).to_be_visible()
+    await expect(form.page.locator(".gs-common:visible")).to_have_count(1)
+    await expect(common(form, "cpu").first).to_be_visible()
+
+
+# -- where a first visit begins ----------------------------------------------------------------------------------------
+
+
+@WIDE
+async def test_a_first_visit_begins_in_the_search_for_a_gpu(form: Form) -> None:
+    await form.open()
+
+    await expect(form.page.get_by_role("searchbox", name="Find a GPU")).to_be_focused()
+    assert await form.page.evaluate("scrollY") == 0
+
+
+@pytest.mark.window(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True, **STILL)
+async def test_on_a_phone_no_keyboard_opens_by_itself(form: Form) -> None:
+    await form.open()
+    await expect(form.page.get_by_role("searchbox", name="Find a GPU")).to_be_visible()
+
+    await expect(form.page.locator("body")).to_be_focused()
+
+
+@WIDE
+@pytest.mark.parametrize("catalog", [pytest.param(CATALOG, id="fields"), pytest.param(WITH_PRESETS, id="presets")])
+async def test_with_an_earlier_choice_or_presets_the_page_begins_at_its_top(form: Form, catalog: Catalog) -> None:
+    form.site.catalog = catalog
+    form.site.options = EARLIER if catalog is CATALOG else None
+    await form.open()
+
+    await expect(form.part("brief")).to_be_visible()
+    await expect(form.page.locator("body")).to_be_focused()
