@@ -55,7 +55,7 @@ parts.push((root, data, { find, read }) => {
       // The Tab key leaves them out: with a keyboard the number itself is shorter.
       row.replaceChildren(...amounts.map((value) => made("button", { type: "button", tabIndex: -1, value, textContent: shown(value) })));
     }
-    row.hidden = !amounts.length;
+    row.toggleAttribute("hidden", !amounts.length);
     set(row, "aria-label", find(name).labels[0].textContent);
     all(row, "button").forEach((button) => set(button, "aria-pressed", amountOf(name, values[name]) === amountOf(name, button.value)));
   }
