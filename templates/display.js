@@ -118,15 +118,17 @@ export function renew(data, news) {
   }
 }
 
+/** Ask the hub something, whose answer is never an old one. */
+function request(address, options) {
+  return fetch(address, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS), ...options });
+}
+
 /** Ask this address of the hub's what is new for these values since the data with this tag. */
 function askServer(address, sent, tag) {
   // Without the query: one on this address would start a server.
-  return fetch(address, {
+  return request(address, {
     headers: { Accept: "application/json", "Gpuspawner-Choice": headerOf(sent), ...(tag && { "If-None-Match": tag }) },
-    credentials: "same-origin",
-    cache: "no-store",
     redirect: "manual", // to the running server, or to the login page
-    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
 }
 
