@@ -62,9 +62,6 @@ function rowOf(root, name, slug) {
   return root.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");
 }
 
-// Read from a picture: the address itself would look like one that the page loads.
-const SVG = globalThis.document && new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
-
 /** Widths of a bar's parts: of the units that are free, and of those that are broken; none where nobody knows. */
 export function barOf({ total, free, healthy }) {
   if (!total || free === null) return [];
@@ -79,7 +76,7 @@ function showCounts(root, gpu) {
   const counts = text.parentElement;
   write(text, gpu.capacity_text);
   const widths = barOf(gpu);
-  const drawn = (name) => document.createElementNS(SVG, name);
+  const drawn = (name) => document.createElementNS("http://www.w3.org/2000/svg", name);
   let bar = counts.querySelector("svg");
   if (!widths.length) bar?.remove();
   else if (!bar) text.after((bar = drawn("svg")));
@@ -121,15 +118,17 @@ export function renew(data, news) {
   }
 }
 
+/** Ask the hub something, whose answer is never an old one. */
+function request(address, options) {
+  return fetch(address, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS), ...options });
+}
+
 /** Ask this address of the hub's what is new for these values since the data with this tag. */
 function askServer(address, sent, tag) {
   // Without the query: one on this address would start a server.
-  return fetch(address, {
+  return request(address, {
     headers: { Accept: "application/json", "Gpuspawner-Choice": headerOf(sent), ...(tag && { "If-None-Match": tag }) },
-    credentials: "same-origin",
-    cache: "no-store",
     redirect: "manual", // to the running server, or to the login page
-    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
 }
 

@@ -38,7 +38,7 @@ PURPOSES = {
     "packaging": Needs(),
     "helm": Needs(helm=True),
     "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, queue=True, helm=True),
-    "browser": Needs(proxy=True, cluster=True, browser=True),
+    "browser": Needs(hub5=True, proxy=True, cluster=True, browser=True),
     "bench": Needs(proxy=True, cluster=True),
     "truth": Needs(cluster=True, autoscaler=True, queue=True, helm=True),
 }

@@ -25,7 +25,7 @@ from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection, validate
-from gpuspawner.core.verdict.availability import Availability, FreeShape
+from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.browser.support.site import is_refresh, refreshed, render_open, serving
 
@@ -60,6 +60,7 @@ def available(free: int, *, healthy: int = 8) -> Availability:
 class Site:
     """Answers as the hub does: the form for the choice in the header, or whatever the test wants.
 
+    :param is_counted: whether the hub knows the counts of any GPU type.
     :param again_s: after how many seconds an open form is to ask again.
     :param asked: the choices that were asked about, in order; None for a page that was opened.
     :param answers: status and bytes of each answer to an open form.
@@ -70,6 +71,7 @@ class Site:
     age_s: float = 0.0
     status: int = 200
     is_running: bool = False
+    is_counted: bool = True
     again_s: float = 10.0
     offered: Catalog = CATALOG
     asked: list[dict[str, str] | None] = field(default_factory=list)
@@ -95,12 +97,15 @@ class Site:
 
     def view(self, choice: dict[str, str] | None) -> FormView:
         typed = choice or {"gpu": "a100", "gpu_count": "1"}
+        counts = (
+            (available(self.free, healthy=7), GONE, available(8)) if self.is_counted else (UNKNOWN_AVAILABILITY,) * 3
+        )
         return build_view(
             self.offered,
             Inventory(nodes=(), pods=(), age_s=self.age_s),
             filled=fill_fields(self.offered, typed=typed),
             live=LiveState(
-                availabilities=(available(self.free, healthy=7), GONE, available(8))[: len(self.offered.gpus)],
+                availabilities=counts[: len(self.offered.gpus)],
                 verdict=self.verdict(typed),
                 presets={"two": self.judged(validate({"preset": "two"}, self.offered))},
                 alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
@@ -268,6 +273,27 @@ async def test_a_type_that_is_offered_no_longer_says_so(opened: Page, site: Site
     await opened.clock.run_for(REFRESH_MS)
     await expect(capacity(opened, 3)).to_have_text("8 of 8 free")
     await expect(row.locator("svg rect")).to_have_attribute("width", "100%")
+
+
+async def test_a_page_that_opened_without_any_counts_draws_their_bars_once_there_are_some(
+    page: Page, site: Site
+) -> None:
+    site.is_counted = False
+    await page.clock.install(time=0)
+    await page.clock.pause_at(1)
+    await page.goto(site.url)
+    await expect(page.locator("#gpuspawner-sentence")).not_to_be_empty()
+    await expect(page.locator("svg")).to_have_count(0)
+
+    site.is_counted = True
+    await page.clock.run_for(REFRESH_MS)
+
+    await expect(capacity(page, 1)).to_have_text("3 of 8 free")
+    rects = about(page, 1).locator("svg rect")
+    await expect(rects).to_have_count(2)
+    for rect, width in zip(await rects.all(), ("37.5%", "12.5%"), strict=True):
+        await expect(rect).to_have_attribute("width", width)
+        await expect(rect).to_be_visible()
 
 
 async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Page, site: Site) -> None:

@@ -12,6 +12,7 @@ from playwright.async_api import Page, expect
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
+from tests.browser.support.back import is_marked, mark, open_browser
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.cluster.support.fixtures import offer
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 NAMESPACE = "limits"
 ADMIN = "boss"
+# A user who may start nothing.
+BLOCKED = "bob"
 CARD, OTHER, THEIRS = KINDS["V100"].slug, KINDS["T4"].slug, KINDS["H100"].slug
 POLICY = {
     "default": {
@@ -30,6 +33,7 @@ POLICY = {
         "cpu": {"max": 2},
     },
     "groups": {"Research": {"gpus": ["*"], "max_gpus": 4, "images": ["*"]}},
+    "users": {BLOCKED: {"images": ["cuda13"], "deny": True}},
 }
 PRESETS = {
     "one": {"display_name": "One card", "image": "lab", "gpu": CARD, "gpu_count": 1},
@@ -139,6 +143,23 @@ async def test_what_a_page_sends_all_the_same_comes_back_at_its_field(limited: P
     await expect(limited.choice("gpu", THEIRS)).to_be_checked()
     await limited.pick("gpu", CARD)
     await expect(limited.choice("gpu", THEIRS)).to_be_disabled()
+
+
+async def test_start_of_who_may_start_nothing_stays_disabled_after_back(limits_hub: Hub) -> None:
+    async with open_browser() as context:
+        person = Person(await context.new_page(), limits_hub.url, "any password")
+        start = person.page.locator("#gpuspawner-summary .feedback-container button")
+        await person.log_in(BLOCKED)
+        await expect(person.page.locator("#gpuspawner-blocked")).to_contain_text("None of the images")
+        await expect(start).to_be_disabled()
+        await mark(person.page)
+        await person.page.goto(f"{limits_hub.url}/hub/home")
+
+        await person.page.evaluate("history.back()")
+
+        await expect(start).to_be_visible()
+        assert await is_marked(person.page)
+        await expect(start).to_be_disabled()
 
 
 @pytest.mark.window(java_script_enabled=False)

@@ -4,84 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, expect
 
-from devcluster import chromium
 from devcluster.hub import Hub
-from tests.browser.support.person import Person
+from tests.browser.support.back import is_marked, mark, open_browser
 from tests.browser.support.quick_hub import ADMIN, TITLE, end_server, is_at_rest, sign_in, sign_out
+from tests.browser.support.tab import FAILED, FAILS, RUNS, STARTING, WAITS, Tab
 from tests.browser.test_accessibility import AXE, TAGS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-BACK = "document.dispatchEvent(new Event('visibilitychange'))"
-# Memory that the quick hub's servers run with, wait with, and fail with.
-RUNS, WAITS, FAILS = "2", "3", "5"
 # Only the hub knows the registries that are allowed.
 DENIED = "elsewhere.example/mine:1"
 SIGNED_OUT = "You've been signed out. Sign in again"
 RUNNING = "Your server is already running. Open it"
-STARTING = "Your server is starting. See its progress"
 AWAY = "The hub doesn't answer. Trying again… Try now"
-
-
-class Tab:
-    """One tab with the form, and what stands in it."""
-
-    def __init__(self, page: Page, url: str) -> None:
-        self.page = page
-        self.person = Person(page, url, "any password")
-        self.banner = page.locator(".gs-session")
-        self.start = page.locator("#gpuspawner-summary .feedback-container button")
-
-    async def open(self, path: str = "/hub/spawn") -> None:
-        await self.page.goto(f"{self.person.url}{path}")
-        await self.customize()
-
-    async def customize(self) -> None:
-        await expect(self.start).to_be_visible()
-        await self.person.customise()
-
-    async def choose(self, memory: str) -> dict[str, str]:
-        """Make a choice in which every kind of field differs from what the form opens with, and return it."""
-        await self.person.pick("image", "")
-        await self.person.field("custom_image").fill("localhost/mine:1")
-        await self.person.pick("gpu", "a100-40gb")
-        await self.person.field("gpu_count").fill("2")
-        await self.person.field("memory").fill(memory)
-        await self.page.locator("#gpuspawner-more:not([open]) > summary").click()
-        await self.person.field("run_time").fill("2h")
-        await self.page.get_by_label("Size").select_option("large")
-        await self.page.locator(".gs-fixed .gs-choice", has_text="Image").locator("select").select_option("")
-        await self.page.locator(".gs-fixed input[type=text]").fill("localhost/course:2")
-        return await self.values()
-
-    async def press_start(self) -> None:
-        """Press Start, also where the form has noticed meanwhile that it cannot be sent."""
-        await self.start.evaluate("button => button.click()")
-
-    async def values(self) -> dict[str, str]:
-        """Return what stands in all fields of the form."""
-        found: dict[str, str] = await self.page.evaluate(
-            """Object.fromEntries([...document.querySelectorAll("#gpuspawner-form :is(input, select)[name]")]
-                .filter(({ type, checked }) => type !== "hidden" && (type !== "radio" || checked))
-                .map(({ name, value }) => [name, value]))"""
-        )
-        return found
-
-    async def come_back(self) -> None:
-        """Do what the browser does when a person comes back to the tab."""
-        await self.page.evaluate(BACK)
-
-    async def expect_says(self, text: str, *, dead: bool) -> None:
-        await expect(self.banner).to_have_text(text)
-        await (expect(self.start).to_be_disabled() if dead else expect(self.start).to_be_enabled())
-
-    async def expect_alive(self) -> None:
-        await self.expect_says("", dead=False)
+KNOCK_MS = 5_000
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -154,7 +96,7 @@ async def test_a_start_that_failed_in_another_tab_is_said_with_the_reason_which_
     await expect(other.page.locator("#progress-bar.bg-danger")).to_be_visible()
 
     await tab.come_back()
-    await tab.expect_says("Your server didn't start. The disk is full. See details", dead=False)
+    await tab.expect_says(FAILED, dead=False)
     await other.page.reload()
     await expect(other.page.locator("body")).to_contain_text("The disk is full.")
     await tab.person.field("memory").fill(RUNS)
@@ -261,6 +203,38 @@ async def test_a_hub_that_is_away_is_said_and_what_is_typed_stays(tab: Tab, quic
     assert await tab.values() == choice
 
 
+async def test_a_hidden_tab_leaves_a_hub_that_is_away_alone_and_asks_it_once_it_is_shown(
+    context: BrowserContext, quick_hub: Hub, user: str
+):
+    asked: list[str] = []
+
+    async def lose(route: Route) -> None:
+        asked.append(urlsplit(route.request.url).path)
+        await route.abort()
+
+    await sign_in(context, quick_hub.url, user)
+    tab = Tab(await context.new_page(), quick_hub.url)
+    await tab.page.clock.install(time=0)
+    await tab.page.clock.pause_at(1)
+    await tab.open()
+    await tab.page.route("**/hub/**", lose)
+    await tab.come_back()
+    await tab.expect_says(AWAY, dead=True)
+    async with tab.page.expect_event("requestfailed"):
+        await tab.page.clock.run_for(KNOCK_MS)
+
+    await tab.set_visible(False)
+    await tab.page.clock.run_for(20 * KNOCK_MS)
+    async with tab.page.expect_event("requestfailed"):
+        await tab.set_visible(True)
+
+    form = f"/hub/spawn/{user}"
+    assert asked == [form, "/hub/health", form]
+    await tab.page.unroute_all()
+    await tab.page.clock.run_for(KNOCK_MS)
+    await tab.expect_alive()
+
+
 async def test_what_the_hub_refuses_is_said_in_the_form_which_can_be_sent_again(tab: Tab, user: str):
     choice = await tab.choose(WAITS)
     await tab.person.field("custom_image").fill(DENIED)
@@ -310,19 +284,12 @@ async def test_a_server_of_another_person_is_started_from_the_form_of_an_admin(
 @pytest.mark.parametrize("way", ["reload", "back", "back from the cache"])
 async def test_all_of_the_choice_is_there_again(quick_hub: Hub, user: str, way: str):
     cached = way == "back from the cache"
-    async with async_playwright() as playwright:
-        kept = {"ignore_default_args": ["--disable-back-forward-cache"]} if cached else {}
-        browser = await playwright.chromium.launch(
-            executable_path=chromium.PROGRAM,
-            args=list(chromium.FLAGS),
-            **kept,  # type: ignore[arg-type]
-        )
-        context = await browser.new_context()
+    async with open_browser(keeps_pages=cached) as context:
         await sign_in(context, quick_hub.url, user)
         tab = Tab(await context.new_page(), quick_hub.url)
         await tab.open()
         choice = await tab.choose(WAITS)
-        await tab.page.evaluate("globalThis.isSamePage = true")
+        await mark(tab.page)
         if way == "reload":
             await tab.page.reload()
         else:
@@ -331,8 +298,7 @@ async def test_all_of_the_choice_is_there_again(quick_hub: Hub, user: str, way: 
             await tab.page.evaluate("history.back()")
             await expect(tab.banner).to_have_text(STARTING)
         await expect(tab.start).to_be_visible()
-        assert (await tab.page.evaluate("globalThis.isSamePage === true"), await tab.values()) == (cached, choice)
-        await browser.close()
+        assert (await is_marked(tab.page), await tab.values()) == (cached, choice)
 
 
 async def test_none_of_an_untouched_choice_is_put_back_over_what_the_hub_says_now(tab: Tab, other: Tab, quick_hub: Hub):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from playwright.async_api import BrowserContext
@@ -58,20 +61,26 @@ class _Server(BaseHTTPRequestHandler):
         """Keep the tests' output short."""
 
 
-@pytest.fixture(scope="session")
-def quick_hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """Run a hub whose servers run at once, whose names and passwords are any, and which has a preset with lists."""
-    folder = tmp_path_factory.mktemp("quick-hub")
+@contextmanager
+def run_quick_hub(
+    cluster: Cluster, folder: Path, *, namespace: str = "quick", python: Path = Path(sys.executable)
+) -> Iterator[Hub]:
+    """Run a hub whose servers run at once, whose names and passwords are any, and which has a preset with lists.
+
+    :param folder: for its configuration, database and logs.
+    :param python: interpreter that runs the hub.
+    """
     server = ThreadingHTTPServer((cluster.gateway, 0), _Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     shutil.copy(quick_spawner.__file__, folder)
     (folder / quick_spawner.SERVER.name).write_text(f"{cluster.gateway}:{server.server_port}")
     custom = {"allowed": True, "registries": ["localhost"]}
     settings = HubSettings(
-        namespace="quick",
+        namespace=namespace,
         gpuspawner=offer(cluster, custom_images=custom, presets={"course": COURSE}, run_time={"max": "8h"}),
         spawner_class="quick_spawner.QuickSpawner",
         admin_users=[ADMIN],
+        python=python,
     )
     with Hub(cluster, settings, run_dir=folder) as hub:
         yield hub
@@ -79,20 +88,33 @@ def quick_hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     server.server_close()
 
 
-def is_at_rest(hub: Hub, user: str) -> bool:
-    """Whether a user has no server that starts, runs or stops."""
-    state = hub.client.servers(user).get("", {})
+@pytest.fixture(scope="session")
+def quick_hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Run a quick hub for all tests."""
+    with run_quick_hub(cluster, tmp_path_factory.mktemp("quick-hub")) as hub:
+        yield hub
+
+
+def is_at_rest(hub: Hub, user: str, *, server: str = "") -> bool:
+    """Whether a user's server neither starts, runs nor stops.
+
+    :param server: the server's name; "" = the default server.
+    """
+    state = hub.client.servers(user).get(server, {})
     return not state.get("ready") and not state.get("pending")
 
 
-def end_server(hub: Hub, user: str) -> None:
-    """Stop a user's server as JupyterHub's home page does, whatever it is doing, and wait until it is at rest."""
+def end_server(hub: Hub, user: str, *, server: str = "") -> None:
+    """Stop a user's server as JupyterHub's home page does, whatever it is doing, and wait until it is at rest.
+
+    :param server: the server's name; "" = the default server.
+    """
 
     def look() -> bool:
-        state = hub.client.servers(user).get("", {})
+        state = hub.client.servers(user).get(server, {})
         if state.get("ready") or state.get("pending") == "spawn":
-            hub.client.stop_server(user)
-        return is_at_rest(hub, user)
+            hub.client.stop_server(user, name=server)
+        return is_at_rest(hub, user, server=server)
 
     wait_for(look, f"the server of {user} at rest")
 

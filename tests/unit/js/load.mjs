@@ -11,7 +11,8 @@ function read(name) {
 export const sentences = JSON.parse(read(process.env.SENTENCES ?? "sentences.json"));
 
 // A data URL makes node read the file as the module it is in the page, whatever package.json says.
-const files = ["language.js", "choice.js", "live.js", "display.js", "session.js", "amounts.js", "bar.js", "policy.js", "presets.js", "lists.js", "form.js"];
+const page = readFileSync(new URL("templates/form.html", root), "utf8");
+const files = [...page.matchAll(/asset\("(\w+\.js)"\)/g)].map(([, name]) => name);
 const asWritten = () => files.map((name) => readFileSync(new URL(`templates/${name}`, root), "utf8")).join("");
 const source = process.env.SCRIPT_AS_SERVED ? readFileSync(process.env.SCRIPT_AS_SERVED, "utf8") : asWritten();
 const script = await import(`data:text/javascript,${encodeURIComponent(source)}`);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -33,19 +34,7 @@ FILES = sorted(HERE.glob("*.test.mjs"))
 AMOUNTS = tuple(each.name for each in AMOUNT_FIELDS)
 COUNT_BOUNDS = {"min": "1", "max": "2", "step": "1", "default": "1"}
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
-SCRIPTS = (
-    "language.js",
-    "choice.js",
-    "live.js",
-    "display.js",
-    "session.js",
-    "amounts.js",
-    "bar.js",
-    "policy.js",
-    "presets.js",
-    "lists.js",
-    "form.js",
-)
+SCRIPTS = re.findall(r'asset\("(\w+\.js)"\)', (data_dir("templates") / "form.html").read_text())
 WITHOUT_DATA = {"complaints", "lists", "presets", "refresher", "servers", "waiting"}
 TYPED = (
     *("0.5", "0,5", "1", "1.0", "1.50", "0,50", "1.000", "1,000", "1.500", "1.125", "1,125", "12,5", "33", "0.75"),
