@@ -15,7 +15,7 @@ resource that the node's status was given for the purpose, because its stand-in 
 Neither makes a volume claim. Where KubeSpawner has to make one first, GPUSpawner looks at a draft of the pod before
 that, which takes one manifest more.
 
-Nobody asks the hub whether it is done: answering would be a third of the processor time that is measured, and more of
+No request asks the hub whether it is done: answers would be a third of the processor time that is measured, and more of
 it the longer a round takes. Its log says when a server is ready.
 """
 

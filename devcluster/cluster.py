@@ -23,7 +23,7 @@ _TOKEN_LIFETIME_S = 7 * 24 * 3600
 
 
 def _silent(_text: str) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class HubClient:
     def progress(self, user: str, *, name: str = "") -> Iterator[dict[str, Any]]:
         """Yield what the hub tells about a server that starts, as it tells it, until it runs or has failed.
 
-        :raises OSError: nothing was told for a minute.
+        :raises OSError: the hub sent nothing for a minute.
         """
         headers = {"Authorization": f"token {self.token}", "Accept": "text/event-stream"}
         request = urllib.request.Request(f"{self.url}{_server(user, name)}/progress", headers=headers)  # noqa: S310 - http

@@ -86,7 +86,7 @@ def ask_ourselves(case: Case, known: Occupancy, *, admitted: Manifest) -> Opinio
 
 
 def _with_volumes(pod: Pod, scene: Scene) -> Pod:
-    """Return the pod with what its claims' volumes say of nodes, as somebody who may read volumes would fill it in."""
+    """Return the pod with the nodes that its claims' volumes allow, as a hub that may read volumes would see it."""
     names = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in scene.claims}
     volumes = {volume["metadata"]["name"]: volume for volume in scene.volumes}
     constraints = pod.constraints

@@ -25,7 +25,7 @@ class Scene:
 
     :param pods: those bound to a node, and those that wait: for another scheduler, or for room that is being made.
     :param leaving: names of those pods that are deleted but not gone.
-    :param statuses: by the names of some pods, what somebody writes into their status.
+    :param statuses: what to write into the status of some pods, by the pods' names.
     :param volumes: PersistentVolumes, each bound to the claim in ``spec.claimRef``.
     :param claims: PersistentVolumeClaims; those without a volume wait for their first pod.
     :param csi_nodes: CSINodes, each with the limit of one CSI driver.

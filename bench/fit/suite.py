@@ -57,7 +57,7 @@ class Tally:
 def measure(*, decisions: int, seed: int | None = None) -> Result:
     """Compare cases ``seed`` to ``seed + decisions - 1``, printing progress and every disagreement.
 
-    :param seed: None for cases that nobody has seen yet.
+    :param seed: None for cases that were never drawn before.
     """
     if seed is None:
         seed = secrets.randbelow(10**8) * PODS_PER_SCENE
@@ -108,7 +108,7 @@ def run(seeds: Sequence[int], *, tally: Tally, planes: int | None = None) -> flo
             for each in working:
                 each.result()
         finally:
-            # After an error or Ctrl-C nobody needs the rest.
+            # After an error or Ctrl-C, the rest is not needed.
             work.scenes.clear()
             ready.abort()
     return time.monotonic() - began
@@ -126,7 +126,7 @@ class _Work:
         self.tally = tally
 
     def next_scene(self) -> Sequence[int]:
-        """Return cases of a scene that nobody else has, none at the end."""
+        """Return the cases of a scene that no other process has taken, or none at the end."""
         with contextlib.suppress(IndexError):
             return self.scenes.popleft()
         return ()

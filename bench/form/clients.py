@@ -42,7 +42,7 @@ class Tally:
 
 
 class Person:
-    """Somebody who is logged in and has a form open.
+    """A user who is logged in and has a form open.
 
     :param values: what is picked in the form.
     """

@@ -58,7 +58,7 @@ class Pages:
 
     @property
     def events(self) -> int:
-        """How many events all pages were told so far."""
+        """How many events all pages have received so far."""
         return int(self._events.value)
 
     def check(self) -> None:

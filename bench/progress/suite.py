@@ -22,7 +22,7 @@ from typing import Any
 
 from kubernetes.client import ApiClient, CoreV1Api
 
-from bench.freshness.cluster import nobodys_pod, prepare_namespace
+from bench.freshness.cluster import prepare_namespace, unscheduled_pod
 from bench.progress.pages import Pages
 from bench.result import Result
 from bench.spawn import cpu_s
@@ -120,7 +120,7 @@ def _take_all(api: ApiClient) -> None:
     """Have all GPUs of the type in use."""
     prepare_namespace(api, NAMESPACE)
     core: Any = CoreV1Api(api)
-    pod = nobodys_pod("taker", requests={"cpu": "10m", "memory": "16Mi", RESOURCE: str(TOTAL)}, node=NODE)
+    pod = unscheduled_pod("taker", requests={"cpu": "10m", "memory": "16Mi", RESOURCE: str(TOTAL)}, node=NODE)
     core.create_namespaced_pod(NAMESPACE, pod)
 
 

@@ -60,7 +60,7 @@ def _work(plane: ControlPlane, numbers: Iterator[int], *, nodes: int, is_over: t
             for step in range(STEPS):
                 due = max(due + pause_s, time.monotonic() - 1.0)
                 is_over.wait(max(0.0, due - time.monotonic()))
-                # The last one's deletion comes after the end, and nobody counts it.
+                # The last pod is deleted after the end, and its deletion is not counted.
                 _step(api, manifest, step=step)
                 events += not is_over.is_set()
     return events

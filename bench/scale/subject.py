@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 Commands = Mapping[str, Callable[[int], Awaitable[Mapping[str, float]]]]
-"""What a subject can be asked for, by name; each takes a number."""
+"""The commands of a subject, by name; each takes a number."""
 
 SUBJECTS = {
     "store": ("bench.scale.ours", "whole_store"),

@@ -89,7 +89,7 @@ class Tally:
 def measure(*, spawns: int = SPAWNS, seed: int | None = None) -> Result:
     """Start a cluster with Karpenter and Kueue, spawn in the fleets ``seed``, ``seed + 1`` and so on, and stop all.
 
-    :param seed: None for fleets that nobody has seen yet.
+    :param seed: None for fleets that were never drawn before.
     """
     if seed is None:
         seed = secrets.randbelow(10**8)

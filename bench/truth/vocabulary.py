@@ -108,7 +108,7 @@ def gpu_labels(product: str, gpus: int) -> dict[str, str]:
 
 
 def pod(name: str, amounts: Mapping[str, str], *, product: str = "", priority: str = USUAL) -> Manifest:
-    """Return a pod of somebody else, for any node.
+    """Return a pod of another user, for any node.
 
     :param product: of the GPUs that it asks for by label; empty for any.
     """

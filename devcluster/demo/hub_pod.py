@@ -98,7 +98,7 @@ class HubPod:
         }
 
     def _proxy(self) -> dict[str, Any]:
-        # On the pod's own loopback: people come through the API server, and nobody else should.
+        # On the pod's own loopback: users come through the API server, and no other way should work.
         options = [f"--ip=127.0.0.1 --port={PROXY_PORT} --api-ip=127.0.0.1 --api-port={PROXY_API_PORT}"]
         return {
             "name": "proxy",
