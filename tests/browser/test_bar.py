@@ -33,7 +33,7 @@ from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints
 from tests.browser.test_presets import ANSWERED, PAGE, STYLE, read_multipart
 
-# Bootstrap lets pages glide where they are scrolled, if nobody minds: boxes are measured once they have arrived.
+# Bootstrap scrolls pages smoothly unless motion is reduced: boxes are measured once they have arrived.
 STILL = {"reduced_motion": "reduce"}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
 
@@ -376,7 +376,7 @@ async def test_a_picked_image_closes_no_type_and_a_picked_type_tells_at_the_imag
 
 
 @WIDE
-async def test_an_image_that_nobody_picked_makes_room_for_one_that_can_use_the_type(form: Form) -> None:
+async def test_an_image_that_no_user_picked_makes_room_for_one_that_can_use_the_type(form: Form) -> None:
     await form.open()
     await expect(form.radio("image", "no-gpu")).to_be_checked()
 

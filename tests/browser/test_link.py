@@ -1,4 +1,4 @@
-"""A link to a choice fills it in for whoever opens it, and one press starts it."""
+"""A link to a choice fills it in for the user who opens it, and one press starts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What few people change: behind a door of its own, open where something was changed or is wrong."""
+"""The fields under "More", which is open where one of them was changed or is wrong."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def limits_hub(cluster: Cluster, api: ApiClient) -> Iterator[Hub]:
         admin_users=[ADMIN],
         extra={
             "JupyterHub": {"load_groups": {"research": {"users": ["rosa"]}}},
-            # Nobody answers in the pods of simulated nodes.
+            # No program answers in the pods of simulated nodes.
             "Spawner": {"http_timeout": 900, "start_timeout": 900},
         },
     )
@@ -88,9 +88,7 @@ async def test_a_group_gives_its_people_more(limited: Person) -> None:
     await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("0 of 4 GPUs in use by you")
 
 
-async def test_an_admin_who_starts_for_somebody_sees_what_that_person_may_have(
-    limited: Person, limits_hub: Hub
-) -> None:
+async def test_an_admin_who_starts_for_a_user_sees_what_that_user_may_have(limited: Person, limits_hub: Hub) -> None:
     limits_hub.client.create_user("gus")
     await limited.log_in(ADMIN)
 

@@ -225,7 +225,7 @@ async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(pa
     await expect(told(page, "run_time-error")).to_be_visible()
 
 
-async def test_where_nobody_is_asked_the_end_is_told_beside_start(page: Page, site: Site) -> None:
+async def test_without_a_field_for_the_run_time_the_end_is_shown_beside_start(page: Page, site: Site) -> None:
     site.catalog = replace(CATALOG, run_time=None)
     await open_form(page, site)
     await expect(told(page, "ending")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""Presets for most mornings, every field one click further."""
+"""Presets for most users, and every field under "Customize"."""
 
 from __future__ import annotations
 

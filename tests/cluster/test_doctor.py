@@ -56,7 +56,7 @@ def prepared(cluster: Cluster, api: ApiClient) -> Iterator[None]:
         apply_rbac(api, WELL)
         stack.callback(remove_rbac, api, WELL)
         stack.enter_context(without_nodes(cluster, api, ["mixed-models-1", "mig-invalid-1"], fleet=FLEET))
-        # Whoever sees a label of a cloud's pools does not say that there is no autoscaler.
+        # With a label of a cloud's node pools, doctor does not report a missing autoscaler.
         stack.enter_context(labelled(api, ["gke-k80-1"], POOL_LABEL, None))
         stack.enter_context(planted(api, hub_pod(WELL, on="cpu-1", image="registry.example.org/hub:1")))
         yield
@@ -211,7 +211,7 @@ def ill_objects(cluster: Cluster) -> tuple[Planted, ...]:
 
 
 def tight_limits() -> tuple[Planted, ...]:
-    """Return what lets nobody have anything in the namespace, once the hub's pod is there."""
+    """Return limits that keep every server out of the namespace, once the hub's pod is there."""
     hard = {"requests.nvidia.com/gpu": "0", "pods": "0"}
     limits = [{"type": "Container", "max": {"memory": "256Mi"}}]
     namespace = f"/api/v1/namespaces/{ILL}"
@@ -346,12 +346,12 @@ def test_what_autoscalers_and_queues_lack_is_found(
         labelled(api, ["cpu-2"], zone, "b"),
         definition(api, bare_definition("kueue.x-k8s.io", "v1beta1", "LocalQueue", plural="localqueues")),
     ):
-        status, found = doctor(WELL, "--hub-account", f"{WELL}:nobody", values=values)
+        status, found = doctor(WELL, "--hub-account", f"{WELL}:missing", values=values)
         assert (status, {code: each[0]["objects"] for code, each in found.items()}) == (
             1,
             {
                 "autoscaler-missing": ["growing"],
-                "hub-account-missing": [f"{WELL}/nobody"],
+                "hub-account-missing": [f"{WELL}/missing"],
                 "queue-missing": ["gpus"],
                 "storage-immediate": ["zonal"],
             },

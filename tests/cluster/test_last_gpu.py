@@ -1,4 +1,4 @@
-"""Ten people want the last GPU at the same moment: one gets it, nine wait and are told so, nobody meets an error."""
+"""Ten users want the last GPU at the same moment: one gets it, nine wait and see why, and none meets an error."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def ruled_hub(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Hub]
                 # Long enough for twenty refusals to be in the answers themselves.
                 "tornado_settings": {"slow_spawn_timeout": 6},
             },
-            # Nobody answers in these pods, and five failures would end the hub.
+            # No program answers in these pods, and five failures would end the hub.
             "Spawner": {"http_timeout": 900, "start_timeout": 900, "consecutive_failure_limit": 5},
         },
     )
@@ -145,7 +145,7 @@ def test_groups_give_more_cap_and_share(site: Site) -> None:
     assert site.gpus() == {"bea": 6, "pat": 1, "phil": 2, "phoebe": 1}
 
 
-def test_an_admin_who_starts_a_server_for_somebody_has_that_persons_limits(site: Site) -> None:
+def test_an_admin_who_starts_a_server_for_a_user_has_that_users_limits(site: Site) -> None:
     root = Visitor(site.hub.url)
     root.log_in("root")
     fields = {**root.get("/hub/spawn/pat/by-root").fields(), "gpu": CARD.slug}

@@ -101,7 +101,7 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     with servers.running({"visitor": CHOICE}):
         assert servers.pods.gpus_listed("visitor") == 1
     chart_hub.hub.client.request("DELETE", "/users/visitor")
-    wait_for(lambda: not servers.pods.claims(), "no claim of somebody who is gone")
+    wait_for(lambda: not servers.pods.claims(), "no claim of a user who is gone")
 
     # One that a hub which crashed has left behind is replaced.
     leftover = {"metadata": {"name": "jupyter-served"}, "spec": {"ports": [{"port": 80}]}}

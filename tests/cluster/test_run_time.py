@@ -1,4 +1,4 @@
-"""A run time that somebody picked ends the server, and nothing else."""
+"""A run time that a user picked ends the server, and nothing else."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
         lasted_s = (told_at(event) - first.status.start_time).total_seconds()
         assert SHORTER_S - 1 <= lasted_s < SHORTER_S + 30
 
-        # Nobody asks the hub to look: it has to notice.
+        # No request makes the hub look: it has to notice.
         wait_for(lambda: servers.state("sprinter").get("stopped"), "the hub sees that the server has stopped")
         pods.wait_gone("sprinter")
 
-        # Without a choice, as when somebody presses "Restart": the hub has kept the last one.
+        # Without a choice, as when a user presses "Restart": the hub has kept the last one.
         answer = servers.hub.client.request("POST", "/users/sprinter/server")
         assert answer.status in {201, 202}, answer
         servers.wait_ready("sprinter")

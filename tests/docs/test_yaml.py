@@ -41,7 +41,7 @@ MARK = re.compile(r"yaml: .{5,}")
 
 
 def kind_of(block: Block, documents: list[Any]) -> str:
-    """Tell what a block is; empty where nobody can tell."""
+    """Return the kind of a block; empty where it has none."""
     if MARK.fullmatch(block.mark):
         return "other"
     if documents and all(isinstance(document, dict) for document in documents):

@@ -30,7 +30,7 @@ FIELDS = (
     *("v", "preset", "preset_choices", "start_preset", "preset:small:size", "preset-image:small:lab", "unknown"),
 )
 SLOW_S = 5.0
-"""Processor time for one request and all that is looked at afterwards; the hub answers nobody else meanwhile."""
+"""Processor time for one request and all checks after it; the hub answers no other request meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,7 +275,7 @@ def test_the_command_is_there(built: tuple[HubImage, set[str]]):
     assert made.shell("gpuspawner --version").startswith("gpuspawner ")
 
 
-def test_the_dockerfile_ends_as_somebody_who_is_not_root():
+def test_the_dockerfile_ends_as_a_user_other_than_root():
     users = [line for line in instructions() if line.startswith("USER ")]
     assert users == ["USER root", "USER 1000"]
     assert instructions()[-1] == users[-1]

@@ -14,7 +14,7 @@ from tests.cluster.support.pods import Pods
 
 
 def say(pods: Pods, user: str, *, component: str, reason: str, message: str, kind: str = "Normal") -> None:
-    """Write an event about somebody's pod, as ``component`` does."""
+    """Write an event about a user's pod, as ``component`` does."""
     pod = pods.of(user)
     now = datetime.now(UTC).isoformat()
     event = {

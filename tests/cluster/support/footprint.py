@@ -12,7 +12,7 @@ from pathlib import Path
 from devcluster.run_dir import RunDir
 
 PROC = Path("/proc")
-# Folders in which a kubelet and a container runtime leave something when nobody gives them places of their own.
+# Folders in which a kubelet and a container runtime leave something unless they get folders of their own.
 SHARED_FOLDERS = ("/var/lib", "/var/log", "/run", "/run/lock", "/opt", "/etc/cni", "/run/netns")
 SETTINGS = ("net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 

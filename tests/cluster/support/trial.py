@@ -195,13 +195,13 @@ def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSetting
     known = {group for group, rule in policy.items() if not rule.get("deny")}
     known |= {group for pool in (values.settings.get("pools") or {}).values() for group in pool.get("groups", ())}
     known |= set(_allowed_groups(values.settings))
-    everybody = [READER, CPU_ONLY, *cloud.types]
+    all_users = [READER, CPU_ONLY, *cloud.types]
     return HubSettings(
         namespace=namespace,
         gpuspawner=values.settings,
         spawner_class=get_chart_value(values.merged, "hub.config.JupyterHub.spawner_class") or "gpuspawner.GPUSpawner",
         extra={
-            "JupyterHub": {"load_groups": {group: {"users": everybody} for group in sorted(known)}},
+            "JupyterHub": {"load_groups": {group: {"users": all_users} for group in sorted(known)}},
             "KubeSpawner": build_spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
         },
     )

@@ -90,7 +90,7 @@ def asked(cluster: Cluster, api: ApiClient, folder: Path, *, namespace: str, rev
     finally:
         admission.delete_mutating_webhook_configuration(name)
         # Until the API server has noticed, it would take no pods without an answer.
-        wait_for(lambda: not _is_asked(api, namespace), "the API server asking nobody")
+        wait_for(lambda: not _is_asked(api, namespace), "the API server no longer calling the webhook")
         server.shutdown()
         server.server_close()
 

@@ -78,7 +78,7 @@ TEXTS: Mapping[str, str] = {
     "spelled": "16 G B",
     "bits": "16Gbit",
     "scaled": "1e3G",
-    # Lengths of time
+    # Durations
     "seconds": "28800s",
     "milliseconds": "28800000ms",
     "ISO 8601": "PT8H",

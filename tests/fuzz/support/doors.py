@@ -94,7 +94,7 @@ async def api(spawner: GPUSpawner, body: bytes) -> Answer:
         answer = Answer(names=names, pod=await _pod(spawner, options))
     except RefusedStart as refused:
         answer = Answer(names=names, refused=refused)
-    # JupyterHub stores before anybody looks, and its REST API can change what is stored without a start.
+    # JupyterHub stores options before they are checked, and its REST API can change what is stored without a start.
     spawner.user_options = stored
     page = await spawner.get_options_form()
     return Answer(names=names, refused=answer.refused, pod=answer.pod, page=page)
@@ -185,7 +185,7 @@ async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _straight(spawner: GPUSpawner, options: object) -> Answer:
-    """Take options that are no object, which JupyterHub lets nobody send: whatever comes, the gate has to hold."""
+    """Pass options that are no object, which no JupyterHub API lets through: whatever comes, the gate has to hold."""
     try:
         await spawner._admit_start(options, await spawner.make_offer())
     except RefusedStart as refused:

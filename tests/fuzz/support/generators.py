@@ -240,7 +240,7 @@ def _index(length: int) -> st.SearchStrategy[int]:
 
 
 def _put(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
-    """Put junk, or what belongs into another field, into a field."""
+    """Put junk, or another field's value, into a field."""
     name = _one(draw, _FIELDS)
     if _one(draw, (True, True, False)):
         _set(fields, name, draw(_JSON_JUNK if is_json else _JUNK))
@@ -292,7 +292,7 @@ def _near(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
 
 
 def _add(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
-    """Add a field, most often one that nobody knows, or a preset."""
+    """Add a field, most often an unknown one, or a preset."""
     name = draw(_NAMES)
     value = _one(draw, (*site.presets, "gone")) if "preset" in name else draw(_JUNK)
     fields.append((name, json.dumps(value) if is_json else value))

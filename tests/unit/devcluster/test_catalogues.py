@@ -77,7 +77,7 @@ def test_a_new_language_is_one_file(tmp_path: Path):
     assert (len(update(path)), keys(read(path))) == (len(template()), keys(template()))
 
 
-def test_an_update_keeps_translations_and_drops_what_nobody_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_update_keeps_translations_and_drops_unused_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def say(*messages: str) -> None:
         said = Catalog()
         for each in messages:

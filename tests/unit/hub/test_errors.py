@@ -80,7 +80,7 @@ def test_a_refusal_is_what_the_hub_takes_for_one():
     assert format_exception(error) == ("No.", None)
 
 
-def test_links_are_for_pages_and_words_for_everybody():
+def test_links_are_for_pages_and_plain_text_is_for_all_clients():
     error = RefusedStart("No. You could choose B.", reason="never_fits", html='No. <a href="/">B</a>')
     assert format_exception(error) == ("No. You could choose B.", 'No. <a href="/">B</a>')
 

@@ -24,7 +24,7 @@ BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
 
 @pytest.fixture
 def settings(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """Return settings with a folder that is looked at whenever somebody asks."""
+    """Return settings with a folder that is checked at each use."""
     monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache(check_interval_s=0))
     folder = tmp_path / "settings"
     folder.mkdir()
@@ -91,7 +91,7 @@ SENT = {"image": ["pytorch"], "cpu": ["2"], "memory": ["4G"], "gpu": ["a100"], "
 
 @pytest.fixture
 async def with_homes(make_spawner: MakeSpawner, settings: dict[str, Any]) -> GPUSpawner:
-    """Return somebody's spawner, which makes a claim for a home at each start."""
+    """Return a user's spawner, which makes a claim for a home at each start."""
     return make_spawner(settings=settings, kubespawner={"storage_pvc_ensure": True, "storage_capacity": "1Gi"})
 
 

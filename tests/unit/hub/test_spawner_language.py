@@ -1,4 +1,4 @@
-"""Which language somebody is answered in, from the request to the page and to the pod."""
+"""The language of the hub's answers, from the request to the page and to the pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG = {"image": ["minimal"], "cpu": ["99"], "memory": ["4"], "gpu": [""]}
 
 
 def asking(accepted: str, *, admin: bool = False) -> Any:
-    user = SimpleNamespace(name="somebody", admin=admin)
+    user = SimpleNamespace(name="viewer", admin=admin)
     return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={"Accept-Language": accepted}))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a start that fails or is cut off: its pod goes."""
+"""A start that fails or is cut off leaves no pod behind."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ PROFILES = "c.JupyterHub.spawner_class = 'gpu'\nc.KubeSpawner.profile_list = [{'
         ("c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}", 0),
     ],
 )
-def test_a_profile_list_that_nobody_will_see_is_told_once(
+def test_a_profile_list_without_effect_is_logged_once(
     hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, expected: int
 ):
     hub.log.propagate = True

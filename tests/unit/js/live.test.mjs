@@ -93,7 +93,7 @@ test("a type whose GPUs are all in use says that whatever else is asked for", ()
   assert.equal(reasonOf(busy, values({ cpu: "lots" }), nodes), "None is free right now.");
 });
 
-test("of counts that are too old only those that can never start are told", () => {
+test("of counts that are too old only those that can never start are shown", () => {
   const [busy, gone] = ["busy", "never"].map((state) => ({ ...nodes.gpus[0], state, reason: state }));
   assert.deepEqual([busy, gone].map((gpu) => reasonOf(gpu, values(), nodes, 61)), ["", "never"]);
 });
@@ -131,7 +131,7 @@ test("old counts make every verdict unknown but never", () => {
   assert.equal(shownVerdict(values({ gpu_count: "9" }), nodes, old).outcome, "never");
 });
 
-test("counts of which nobody knows how old they are leave the verdict to the server", () => {
+test("counts of unknown age leave the verdict to the server", () => {
   const unknown = { outcome: "unknown", sentence: "Availability unknown: the hub can't read the cluster's nodes.", alternatives: [] };
   const state = { ...NOW, age: null };
   assert.equal(shownVerdict(values(), nodes, state).outcome, "unknown");
@@ -197,7 +197,7 @@ test("a link may name an image by its reference", () => {
   assert.deepEqual([link.searchParams.get("image"), link.searchParams.get("custom_image")], ["", "quay.io/x:1@sha256:ab"]);
 });
 
-test("a link is for whoever opens it, not for whom the page is about", () => {
+test("a link is for the user who opens it, not for the user of the page", () => {
   for (const about of ["", "/ada", "/ada/", "/ada/second%20server"]) {
     const link = new URL(linkOf(values(), island, `https://hub.example/base/hub/spawn${about}?next=x#y`));
     assert.deepEqual([link.pathname, link.hash, link.searchParams.has("next")], ["/base/hub/spawn", "", false]);

@@ -71,7 +71,7 @@ def test_what_is_null_is_not_said(with_nulls: Any, without: Any):
         ({"gpus": {"a": {**GPU, "tolerations": [{"keys": None}]}}}, "gpus.a.tolerations.0.keys"),
     ],
 )
-def test_a_key_that_nobody_knows_is_told_though_it_is_null(raw: Any, path: str):
+def test_an_unknown_key_is_reported_though_it_is_null(raw: Any, path: str):
     assert "there is no such key" in problems(raw)[path]
 
 

@@ -110,7 +110,7 @@ def refused(user: str, name: str, *, choice: Choice, sent: float) -> Claim:
         ([ran("ada", "b", choice=TWO, sent=1, until=8.5)], True),
         ([ran("ada", "b", choice=TWO, sent=10.5)], False),
         ([ran("ada", "b", choice=TWO, sent=11.5)], True),
-        # What was refused itself takes nothing from anybody.
+        # A refused server takes nothing from another.
         ([refused("ada", "b", choice=TWO, sent=10)], True),
         ([ran("bob", "", choice=TWO, sent=5)], True),
         ([ran("bob", "", choice=TWO, sent=5), ran("ada", "b", choice=ONE, sent=5)], False),

@@ -1,4 +1,4 @@
-"""Presets that say all that a profile says: what of them is wrong, and what becomes of them in the catalog."""
+"""Presets that say all that a profile says: their problems, and their place in the catalog."""
 
 from __future__ import annotations
 

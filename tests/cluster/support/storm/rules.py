@@ -37,7 +37,7 @@ class Standing:
     own: Setting
 
     def number(self, read: Callable[[Setting], float | None], *, largest: bool = True) -> float | None:
-        """Return a limit, None where nobody sets one.
+        """Return a limit, or None if no rule sets one.
 
         :param read: gets it from one rule.
         :param largest: whether it says how much there may be, and not how much there has to be.

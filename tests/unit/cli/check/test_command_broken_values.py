@@ -68,7 +68,7 @@ def is_told(mutation: Mutation, found: list[Finding]) -> bool:
     first, last = mutation.lines
     at_lines = [each for each in found if each.place is not None and first <= each.place.line <= last]
     if kind_of(mutation) not in OF_YAML:
-        # A least amount above the largest one is told of the largest, a step that leads nowhere of the default.
+        # A minimum above the maximum is reported at the maximum, a step that leads nowhere at the default.
         is_beside = kind_of(mutation) == "impossible bound" and mutation.path[-1] in ("min", "step")
         path = format_path(mutation.path[:-1] if is_beside else mutation.path)
         at_lines = [each for each in at_lines if is_on_one_line(each.path, path)]

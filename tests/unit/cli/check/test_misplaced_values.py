@@ -34,7 +34,7 @@ def found(folder: Path, text: str) -> list[tuple[str, int, str]]:
         ("hub:\n  JupyterHub: {spawner_class: x}", "hub.JupyterHub", 2),
     ],
 )
-def test_a_section_that_nobody_reads_is_told(text: str, path: str, line: int, tmp_path: Path):
+def test_a_section_that_nothing_reads_is_reported(text: str, path: str, line: int, tmp_path: Path):
     assert (path, line, True) in [(where, at, HERE in message) for where, at, message in found(tmp_path, text)]
 
 

@@ -76,7 +76,7 @@ def test_files_in_the_hubs_pod_are_not_read_here(tmp_path: Path):
     assert list(find_setting_errors(written(tmp_path, section("settings_files: [/nowhere]")))) == []
 
 
-def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path: Path):
+def test_a_problem_with_a_path_that_the_file_lacks_is_reported_at_the_section(tmp_path: Path):
     (found,) = locate_problems(
         [Problem(field="a.b", code="c", message="m")], written(tmp_path, section("cpu: {max: 4}"))
     )

@@ -117,12 +117,12 @@ def test_the_rounded_amount_is_told(tmp_path: Path):
         "all_entries", "named_image",
     ],
 )  # fmt: skip
-def test_a_preset_that_nobody_can_have_is_told(tmp_path: Path, text: str, found: list[str]):
+def test_a_preset_that_no_user_can_have_is_reported(tmp_path: Path, text: str, found: list[str]):
     memory = "memory: {min: 1G, max: 64G}\n"
     assert [(path, "no_user") for path in found] == find(tmp_path, memory + text)
 
 
-def test_why_nobody_can_have_a_preset_is_told(tmp_path: Path):
+def test_the_reason_why_no_user_can_have_a_preset_is_reported(tmp_path: Path):
     text = "presets: {a: {memory: 32G, cpu: unlimited}}\npolicy: {default: {memory: {max: 16G}}}"
     (message,) = find_messages(tmp_path, text)
     start, _, denial = message.partition(". ")

@@ -91,7 +91,7 @@ async def test_rights_are_asked_for_as_the_account():
     }
 
 
-def test_rights_that_nobody_told_are_named():
+def test_rights_that_the_api_server_left_out_are_named():
     asked = [Permission("list", "nodes"), Permission("watch", "nodes"), Permission("get", "secrets")]
     answers = {asked[0]: True, asked[2]: False}
     assert describe_unanswered(asked, answers) == "no answer to 1 of 3 questions: watch nodes"

@@ -128,7 +128,7 @@ def test_nodes_of_the_control_plane_hold_no_servers():
     assert codes(check_bounds, facts(master, settings=settings, read=ALONE)) == []
 
 
-def test_where_nodes_may_be_added_nobody_knows_how_large_they_are():
+def test_where_nodes_may_be_added_their_size_is_unknown():
     assert codes(check_bounds, facts(settings=amounts(max=16))) == []
 
 

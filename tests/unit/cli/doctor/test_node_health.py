@@ -46,6 +46,6 @@ def test_what_a_node_says_of_itself_is_told(kind: str, status: str, expected: st
 
 
 @pytest.mark.parametrize("rule", [check_nodes_ready, check_cordoned_nodes, check_node_conditions])
-def test_nodes_without_gpus_are_nobodys_business(rule: Any):
+def test_nodes_without_gpus_are_ignored(rule: Any):
     read = {ObjectKind.NODES: [named("cpu", status={"conditions": [{"type": "DiskPressure", "status": "True"}]})]}
     assert codes(rule, facts(node(), CPU_ONLY, read=read)) == []

@@ -148,7 +148,7 @@ async def test_the_pod_is_the_one_that_would_be_created(parsed: Parsed):
     assert "manifest" not in found.serialize(manifest=False)
 
 
-async def test_a_quota_of_the_namespace_holds_for_nobody_in_particular_as_well(parsed: Parsed, server: WatchServer):
+async def test_a_quota_of_the_namespace_holds_without_a_named_user_as_well(parsed: Parsed, server: WatchServer):
     amounts = {"requests.nvidia.com/gpu": "1"}
     server.put(
         "/api/v1/namespaces/jhub/resourcequotas",

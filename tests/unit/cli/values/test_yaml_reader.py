@@ -153,7 +153,7 @@ def test_what_helm_does_not_read_as_meant_is_told(text: str, told: tuple[int, in
 
 @pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "0" + "7" * 10_000, "1." + "1" * 9_999, "1e" + "1" * 9_999])
 @pytest.mark.parametrize(("text", "place"), [("a: {}", (1, 4)), ("? {}\n: 1", (1, 3))])
-def test_a_number_that_nobody_reads_is_told_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
+def test_a_number_that_cannot_be_read_is_reported_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
     document = read_yaml(text.format(number), file="f")
     path = "a" if text.startswith("a") else ""
     assert flaws(document) == [(*place, path, f"is no number that can be read: {number[:39] + '…'!r}")]

@@ -58,7 +58,7 @@ def test_nodes_without_a_type_are_avoided_as_well():
     assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
 
 
-def test_types_that_nobody_may_pick_are_avoided_as_well():
+def test_types_that_no_user_may_pick_are_avoided_as_well():
     both = catalog({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
     one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
     assert build_gpu_node_exclusion(one_hidden) == (not_in(PRODUCT, "A", "B"),)

@@ -172,7 +172,7 @@ def test_devices_of_several_nodes_may_be_anywhere():
     assert found(part(device(attributes=PART), node=None)).on_unknown_nodes == frozenset()
 
 
-def test_without_the_claims_nobody_can_tell_what_is_free():
+def test_without_the_claims_the_free_devices_are_unknown():
     devices = found(part(device(), device(1, tainted=True)), claims=None)
     assert devices == ClusterDevices(nodes={"n": NodeDevices(uncounted=frozenset({GPU}))})
 

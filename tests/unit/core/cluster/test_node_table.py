@@ -85,7 +85,7 @@ def test_columns_follow_changed_nodes():
     assert amounts(found, found.get_allocatable_column("cpu")) == {"a": 2000, "b": 1000}
 
 
-def test_nobody_has_an_unknown_resource():
+def test_no_node_has_an_unknown_resource():
     found = table(node("a"))
     assert amounts(found, found.get_free_column("example.com/card")) == {"a": 0}
 

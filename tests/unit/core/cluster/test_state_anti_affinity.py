@@ -49,7 +49,7 @@ def test_what_was_removed_is_gone():
     assert found(guards) == {}
 
 
-def test_a_pod_that_waits_keeps_nobody_away():
+def test_a_pod_that_waits_keeps_no_pod_away():
     guards = AntiAffinityIndex()
     guards.add(pod(APART, on=None))
     assert found(guards) == {}

@@ -206,7 +206,7 @@ def test_types_do_not_depend_on_the_order_of_nodes(nodes: list[Node]):
     assert essence(discover_gpu_types(nodes, TABLE)) == essence(discover_gpu_types(nodes[::-1], TABLE))
 
 
-def test_a_node_with_devices_that_nobody_can_count_has_its_type():
+def test_a_node_with_devices_without_a_count_has_its_type():
     (found,) = discover_gpu_types(
         [Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=frozenset({GPU, "example.com/nic"}))], TABLE
     )

@@ -206,7 +206,7 @@ def test_a_long_saved_text_is_cut_in_its_notice():
 
 
 @pytest.mark.parametrize("junk", [True, [1], {"a": 1}, 10**6000], ids=["bool", "list", "object", "huge"])
-def test_what_nobody_can_have_picked_is_not_quoted(junk: object):
+def test_a_value_that_no_user_can_have_picked_is_not_quoted(junk: object):
     _, notices = restore_fields({"cpu": junk}, CATALOG)
     assert notices == {"cpu": "Your last number of CPUs is no longer offered: 2 is filled in."}
 

@@ -147,7 +147,7 @@ def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selecte
     assert filled.notices == {"gpu": "You don't have access to T4. No GPU is selected."}
 
 
-def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():
+def test_a_run_time_that_the_user_did_not_pick_is_shortened_without_a_word():
     rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
     filled = filled_for(rule, options={"gpu": "a100"})
     assert (filled.values["run_time"], filled.notices) == ("4h", {})

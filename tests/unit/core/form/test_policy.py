@@ -163,10 +163,10 @@ def test_each_type_says_how_long_a_server_with_it_runs():
         ("", "Your server is stopped after 10 hours at the latest."),
     ],
 )
-def test_where_nobody_is_asked_for_the_run_time_the_end_is_told(gpu: str, ending: str):
+def test_without_a_field_for_the_run_time_the_end_is_shown(gpu: str, ending: str):
     gpus = {"t4": T4, "a100": replace(A100, max_runtime_s=4 * HOUR_S)}
-    everybody = allowed(gpus=gpus, run_time=None, max_runtime_s=10 * HOUR_S)
-    view = view_for(everybody, typed={"gpu": gpu})
+    allowance = allowed(gpus=gpus, run_time=None, max_runtime_s=10 * HOUR_S)
+    view = view_for(allowance, typed={"gpu": gpu})
     assert policy_of(view).ending == ending
     assert policy_of(view).times == (
         TimeView(slug="", longest="10h"),
@@ -198,9 +198,9 @@ def test_a_preset_holds_what_it_comes_to_for_the_person():
 
 
 def test_where_nothing_may_be_started_it_is_said_once_and_nothing_is_lost():
-    nobody = allowed(Policy(groups={"ml": Rule()}), groups=None)
+    unknown = allowed(Policy(groups={"ml": Rule()}), groups=None)
     saved = {"image": "r", "gpu": "a100", "gpu_count": 2, "cpu": 4}
-    view = view_for(nobody, options=saved)
+    view = view_for(unknown, options=saved)
     reason = policy_of(view).blocked
     assert reason.startswith("What you may start depends on your groups")
     assert view.verdict is not None

@@ -136,7 +136,7 @@ def test_shared_memory_that_is_given_up_is_a_difference():
     )
 
 
-def test_an_image_that_stays_is_no_difference_whoever_named_it():
+def test_an_image_that_stays_is_no_difference_however_it_was_named():
     own = replace(WANTED, image="", custom_image="quay.io/x:1")
     assert describe_difference(replace(own, gpu_count=1), own, catalog=CATALOG) == "1 × T4"
 

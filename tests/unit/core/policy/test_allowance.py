@@ -1,4 +1,4 @@
-"""What one person may have now: every rule of a policy, and what the form is told of it."""
+"""The allowance of one user: every rule of a policy, and its place in the form."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for(
     assert found == [("image", "image_not_allowed"), ("gpu_count", "gpu_quota")]
 
 
-def test_what_nobody_may_have_is_no_matter_of_policy():
+def test_a_choice_that_no_user_may_have_is_no_matter_of_policy():
     with pytest.raises(SelectionError) as caught:
         admit({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
     assert not isinstance(caught.value, PolicyError)
@@ -161,7 +161,7 @@ def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
         admit({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
 
 
-# -- what the form is told ---------------------------------------------------------------------------------------------
+# -- what the form gets ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_preset_of_whose_choice_nothing_is_left_is_left_out():
 
 
 @pytest.mark.parametrize("groups", [None, (), ("staff",)], ids=["unknown", "none", "one"])
-def test_groups_that_are_unknown_admit_nobody(groups: Iterable[str] | None):
+def test_groups_that_are_unknown_admit_no_user(groups: Iterable[str] | None):
     allowance = resolve(preset(SIZES), access={("preset", "other"): STAFF}, groups=groups)
     assert (allowance.blocked is None) == (groups is not None)
     if groups is None:

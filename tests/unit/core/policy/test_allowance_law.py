@@ -57,7 +57,7 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
 
 
 def startable(full: Catalog) -> Catalog:
-    """Return a catalog without presets that nobody could start, as all of them are."""
+    """Return a catalog without presets that no user could start, as every catalog is."""
     wrong = find_invalid_presets(full.presets, full)
     return replace(full, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
 

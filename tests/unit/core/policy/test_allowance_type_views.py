@@ -1,4 +1,4 @@
-"""Types in reach are worked out when they are asked for, each once, and are the same whoever asks how."""
+"""Allowed and denied types are computed on first use, each once, and are the same by every way to ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentences that say why somebody may not have something."""
+"""The sentences that say why a user may not have something."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ POLICY = Policy(
 
 
 def limits(name: str, *groups: str) -> dict[str, object]:
-    """Return what is said to a person beyond what is said to everybody."""
+    """Return the limits that a user has beyond those of all users."""
     rule = resolve_rule(POLICY, Person(name=name, groups=frozenset(groups)))
     keys = ("max_gpus", "gpus", "max_runtime_s", "deny")
     return {key: value for key in keys if (value := getattr(rule, key)) != getattr(POLICY.default, key)}

@@ -44,7 +44,7 @@ def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, messa
     ("component", "reason", "message", "kept"),
     [
         ("default-scheduler", "Preempted", "Preempted by pod 6f2c on node n1", "…"),
-        ("somebody", "Scheduled", "Successfully assigned hub/jupyter-bob to n1", "…"),
+        ("other-controller", "Scheduled", "Successfully assigned hub/jupyter-bob to n1", "…"),
         ("pod-kueue-controller", "Stopped", "Preempted to accommodate a workload of bob", "…"),
         (
             "default-scheduler",

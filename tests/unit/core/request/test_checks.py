@@ -159,7 +159,7 @@ def test_an_amount_without_bounds_cannot_be_chosen():
     assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
 
 
-def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
+def test_an_amount_without_a_field_cannot_be_chosen_either():
     problems = Problems()
     problems.check_amount(RUN_TIME, "8h", bounds=None)
     assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}

@@ -575,7 +575,7 @@ def test_an_entry_is_found_among_many_combinations(choices: list[PresetChoice], 
         pytest.param(entry("x"), "run_time", 1 + 1 + 4 * 3 + 256, id="a field that depends on others"),
     ],
 )
-def test_a_preset_that_nobody_may_have_costs_few_checks(first: PresetVariant, field: str, checks: int):
+def test_a_preset_that_no_user_may_have_costs_few_checks(first: PresetVariant, field: str, checks: int):
     checked = []
 
     def deny(selection: Selection) -> list[Problem]:

@@ -76,7 +76,7 @@ def test_they_keep_pods_away_and_are_kept_away_from():
     assert reasons(pod(constraints={"anti_affinity": (OF_A_TEAM,)}), nominated()) == [Reason.UNDECIDED]
 
 
-def test_their_rules_do_not_count_where_nobody_else_has_any():
+def test_their_rules_do_not_count_where_no_other_pod_has_any():
     assert reasons(pod(), nominated(constraints={"anti_affinity": (APART,)})) == []
 
 

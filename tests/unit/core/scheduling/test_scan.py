@@ -189,7 +189,7 @@ def test_several_sizes_at_once_fit_where_each_fits(nodes: list[Node], pods: list
     assert find_fitting_sizes(asking, sizes, occupancy=occupancy) == fits
 
 
-def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
+def test_on_nodes_whose_devices_have_no_count_no_place_is_sure():
     unsure = ObstacleGroup(nodes=1, obstacles=(UNKNOWN_AMOUNTS,))
     wanted = replace(pod(), requests={"cpu": 2, GPU: 1})
     counted = node("b", allocatable={"cpu": 8, "pods": 10, GPU: 1})
@@ -207,7 +207,7 @@ def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
     )
 
 
-def test_what_a_node_lacks_in_any_case_outweighs_what_nobody_can_count():
+def test_a_known_lack_of_a_node_outweighs_devices_without_a_count():
     wanted = replace(pod(9), requests={"cpu": 9, GPU: 1})
     found = scan_nodes(wanted, Occupancy.build([node("a", uncounted=frozenset({GPU}))], []))
     assert (found.answer, found.fit_if_empty) == (Answer.NO, 0)

@@ -179,13 +179,13 @@ SOME = frozenset({GPU})
 
 
 @pytest.mark.parametrize("changes", [{}, {"unschedulable": True}, {"taints": (CORDONED,)}])
-def test_a_node_may_hold_what_nobody_can_count_on_it(changes: dict[str, Any]):
+def test_a_node_may_hold_devices_without_a_count(changes: dict[str, Any]):
     uncounted = node(gpus=0, uncounted=SOME, **changes)
     assert find_candidate_nodes(pod(8), [[uncounted]]) == [uncounted]
     assert find_candidate_nodes(pod(8, cpu=96), [[uncounted]]) == []
 
 
-def test_no_number_is_given_of_what_nobody_can_count():
+def test_no_number_is_given_of_devices_without_a_count():
     uncounted = node(gpus=0, uncounted=SOME)
     clause = "no node with 8 × A100 has 96 CPUs; the largest has 64"
     assert never(pod(8, cpu=96), uncounted, node("m")) == clause

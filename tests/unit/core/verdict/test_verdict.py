@@ -45,7 +45,7 @@ def test_a_pod_that_fits_starts_now_with_places_left():
     assert judged(pod(), node(), node("m"), pods=FULL) == Verdict(outcome=Outcome.NOW, places=4, age_s=1.0)
 
 
-def test_more_places_than_anybody_needs_are_not_counted():
+def test_more_places_than_any_user_needs_are_not_counted():
     found = judged(pod(), node(gpus=200, allocatable={"cpu": 10**9, "memory": 2**60, "pods": 500, GPU: 200}))
     assert (found.outcome, found.places, found.places_exact) == (Outcome.NOW, 100, False)
 
@@ -234,7 +234,7 @@ def test_a_server_without_a_gpu_is_judged_as_well():
 
 
 @given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
-def test_there_is_always_one_sentence_that_names_nobody(
+def test_there_is_always_one_sentence_that_names_no_node_and_no_pod(
     drawn: list[dict[str, Any]],
     others: list[Pod],
     gpus: int,
@@ -243,13 +243,13 @@ def test_there_is_always_one_sentence_that_names_nobody(
     scalable_pools: tuple[ScalableNodePool, ...] | None,
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
-    named = tuple(replace(each, name=f"somebody-{number}") for number, each in enumerate(others))
+    named = tuple(replace(each, name=f"stranger-{number}") for number, each in enumerate(others))
     known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, scalable_pools=scalable_pools)
     found = predict_verdict(pod(gpus=gpus), known, gpu=gpu)
     text = format_verdict(found)
     assert text.endswith(".")
     assert ".." not in text
-    assert [name for name in (*(each.name for each in own), "somebody", "nvidia.com") if name in text] == []
+    assert [name for name in (*(each.name for each in own), "stranger", "nvidia.com") if name in text] == []
     if stale:
         assert found.outcome in (Outcome.UNKNOWN, Outcome.NEVER)
 
@@ -270,7 +270,7 @@ def test_what_is_not_known_does_not_start_now(unread: Inventory):
 
 
 @given(nodes, pods, st.integers(1, 6))
-def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
+def test_never_is_said_whatever_pods_run_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
     empty, busy = (predict_verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))

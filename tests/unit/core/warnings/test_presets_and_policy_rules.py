@@ -1,4 +1,4 @@
-"""What admins are told of GPU types that rules name and that there are not."""
+"""Warnings for admins about GPU types that rules name and that do not exist."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Hub:
             return self.groups
 
         return self.ledger.list_servers(
-            self.spawner("anybody"), catalog, inventory=inventory or Inventory(), read_groups=groups_of
+            self.spawner("viewer"), catalog, inventory=inventory or Inventory(), read_groups=groups_of
         )
 
 
@@ -192,7 +192,7 @@ async def test_a_start_counts_at_once_and_once(hub: Hub):
 
 
 @pytest.mark.parametrize("flag", ["_spawn_pending", "_start_pending", "_start_future"])
-async def test_a_start_counts_as_long_as_anybody_is_at_it(hub: Hub, flag: str):
+async def test_a_start_counts_as_long_as_jupyterhub_works_on_it(hub: Hub, flag: str):
     spawner = hub.spawner(is_pending=False)
     future = asyncio.get_running_loop().create_future()
     setattr(spawner, flag, future if flag == "_start_future" else True)

@@ -167,7 +167,7 @@ class _Unreadable:
         raise OperationalError("SELECT", {}, Exception("the database is gone"))
 
 
-async def test_somebody_whose_groups_cannot_be_read_is_refused(make_spawner: MakeSpawner):
+async def test_a_user_whose_groups_cannot_be_read_is_refused(make_spawner: MakeSpawner):
     spawner = named(make_spawner, settings=settings(policy={"groups": {"ml": {"max_gpus": 2}}}))
     spawner.apply_group_overrides = _nothing
     spawner.user.groups = _Unreadable()

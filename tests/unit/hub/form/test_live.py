@@ -180,7 +180,7 @@ async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
     images = {**SETTINGS["images"], "arm": {"image": "registry.example/arm:1", "architectures": ["arm64"]}}
     presets = {name: {"image": name, "gpu": "a100"} for name in ("minimal", "arm")}
     spawner = make_spawner(settings={**SETTINGS, "images": images, "presets": presets})
-    # A new node might do for the other one, as far as anybody here can tell.
+    # A new node might do for the other one, as far as can be seen here.
     assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW}
 
 

@@ -74,7 +74,7 @@ def test_a_type_that_comes_back_is_told_anew():
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        pytest.param("capacity_notice", "Nobody knows.", "Nobody knows.", id="notice"),
+        pytest.param("capacity_notice", "It is not known.", "It is not known.", id="notice"),
         pytest.param(
             "verdict",
             VerdictView(outcome="waits", sentence="Will wait."),
@@ -124,7 +124,7 @@ def answered(sent: dict[str, str], *, updates: FormUpdates | None = None, view: 
     return build_answer(view, sent=sent, updates=updates or FormUpdates(), again_s=12.34)
 
 
-def test_an_answer_is_json_that_nobody_keeps():
+def test_an_answer_is_json_that_no_cache_keeps():
     status, headers, body = answered({})
     assert (status, headers["Content-Type"]) == (HTTPStatus.OK, "application/json")
     assert (headers["Cache-Control"], headers["Gpuspawner-Again"]) == ("private, no-store", "12.3")
@@ -179,7 +179,7 @@ def paced(share: float = 0.1) -> tuple[RefreshPace, Times]:
 
 
 def ask_together(pace: RefreshPace, times: Times, *, forms: int, cost_s: float, rounds: int) -> list[float]:
-    """Return after how many seconds each form asks again, after forms have asked as they were told for some time."""
+    """Return after how many seconds each form asks again, after all have kept to the pauses they got for some time."""
     due = [times.now + 10 * number / forms for number in range(forms)]
     for _ in range(rounds):
         for number in sorted(range(forms), key=due.__getitem__):

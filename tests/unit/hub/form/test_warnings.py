@@ -97,7 +97,7 @@ async def test_that_all_is_well_again_is_told_once(concerns: AdminWarnings, capl
     assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
 
 
-async def test_what_broke_again_is_told_again_whoever_looked_in_between(
+async def test_a_fault_that_returns_is_logged_again_whichever_users_loaded_forms_in_between(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     others = (Toleration(key="k"),)
@@ -124,7 +124,7 @@ async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: AdminWarni
     assert await told(concerns, caplog, INVALID) == []
 
 
-async def test_nobody_waits_for_the_log(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
+async def test_no_request_waits_for_the_log(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     concerns.schedule_log(offer(INVALID), VIEWPOINT, log=LOG)
     assert (caplog.records, concerns._found) == ([], {})
 

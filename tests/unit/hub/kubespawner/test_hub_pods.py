@@ -149,7 +149,7 @@ async def test_no_form_ends_the_hub_where_all_namespaces_cannot_be_watched(
     assert has_read_pods(own)
 
 
-async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
+async def test_a_slow_first_reading_goes_on_when_no_request_waits_any_more():
     async def begin() -> None:
         await answered.wait()
         found.reflectors["pods", "hub"] = reflector(pod("a"))

@@ -56,7 +56,7 @@ async def test_reflectors_that_load_or_watch_are_not_given_up():
     watching.cancel()
 
 
-async def test_nobody_waits_for_a_first_list_that_was_cancelled():
+async def test_no_start_waits_for_a_first_list_that_was_cancelled():
     reflectors: dict[str, Any] = {}
     made = reflector(loaded=False)
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
@@ -150,7 +150,7 @@ async def test_what_a_dead_watch_knew_is_not_certain_where_it_cannot_be_replaced
     assert (await spawner.poll(), has_read_pods(spawner)) == (None, False)
 
 
-async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
+async def test_a_start_that_gives_up_waiting_leaves_the_list_to_the_others():
     loading = reflector(loaded=False)
     reflectors = {"pods": loading}
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
@@ -158,7 +158,7 @@ async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
     assert (reflectors, loading.first_load_future.done()) == ({"pods": loading}, False)
 
 
-async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
+async def test_a_start_that_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
     loading = reflector(loaded=False)
     fickle, patient = (asyncio.create_task(wait_for_first_list({"pods": loading}, "pods")) for _ in range(2))
     await asyncio.sleep(0)
@@ -169,7 +169,7 @@ async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_oth
     assert await patient is None
 
 
-async def test_whoever_waits_for_a_first_list_is_told_what_it_failed_with():
+async def test_a_start_that_waits_for_a_first_list_gets_the_lists_error():
     loading = reflector(loaded=False)
     waiting = asyncio.create_task(wait_for_first_list({"pods": loading}, "pods"))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A server starts where the hub may not read events, and both its person and the admin are told."""
+"""A server starts where the hub may not read events, and both its user and the admin read so."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_without_a_gpu_resources_have_none():
     }
 
 
-def test_an_amount_nobody_could_choose_is_the_admins():
+def test_an_amount_without_a_field_is_the_admins():
     unknown = dict.fromkeys(("cpu_limit_millis", "cpu_request_millis", "memory_limit_bytes", "memory_request_bytes"))
     own = {"limits": {"cpu": "9"}, "requests": {"cpu": "1"}, "claims": []}
     assert container({"resources": own}, **unknown)["resources"] == own

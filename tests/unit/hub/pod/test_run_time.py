@@ -1,4 +1,4 @@
-"""A server is ended by the hub where the cluster does not, and its end is told beforehand."""
+"""The hub ends a server where the cluster does not, and announces the end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recorded() -> io.StringIO:
 
 @pytest.fixture
 def eventlog(recorded: io.StringIO) -> EventLogger:
-    """JupyterHub's own kind of event log, with somebody who listens."""
+    """JupyterHub's own kind of event log, with a handler that listens."""
     return EventLogger(handlers=[logging.StreamHandler(recorded)])
 
 
@@ -91,7 +91,7 @@ async def test_a_server_without_an_end_runs_on():
 
 
 @pytest.mark.parametrize("reflector", [None, SimpleNamespace(pods={})])
-async def test_a_pod_that_nobody_sees_is_not_ended(reflector: Any):
+async def test_a_pod_that_the_hub_does_not_see_is_not_ended(reflector: Any):
     spawner = FakeSpawner()
     spawner.pod_reflector = reflector
     assert await enforce_run_time(spawner, now=START + 1000 * HOUR) is None

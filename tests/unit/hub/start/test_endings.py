@@ -245,7 +245,7 @@ class Unreadable:
         pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.1), None, "A.", id="a failed start"),
         pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.2), "C", "C", id="a failed start for 10 min only"),
         pytest.param(Unreadable(), "C", "C", id="nothing without the database"),
-        pytest.param(None, "C", "C", id="nobody is logged in"),
+        pytest.param(None, "C", "C", id="no user is logged in"),
         pytest.param(
             SimpleNamespace(orm_spawners={"": SimpleNamespace(server=None, state=None)}), None, None, id="new"
         ),

@@ -222,7 +222,7 @@ async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypat
     assert facts.is_node_ready is None
 
 
-async def test_where_no_node_can_be_read_nobody_knows_how_it_is(seen: Seen, server: WatchServer):
+async def test_where_no_node_can_be_read_the_state_of_the_node_is_unknown(seen: Seen, server: WatchServer):
     server.status[NODES] = 403
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"

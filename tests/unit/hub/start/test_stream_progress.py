@@ -192,7 +192,7 @@ async def test_a_hook_that_fails_takes_nothing_away(spawner: GPUSpawner):
     assert messages(events) == ["It waits.", PULLING.sentence]
 
 
-async def test_what_nobody_configured_changes_nothing(spawner: GPUSpawner):
+async def test_without_a_hook_the_messages_stay_as_they_are(spawner: GPUSpawner):
     assert messages(await all_of(newer(spawner).progress())) == ["It waits.", PULLING.sentence]
 
 

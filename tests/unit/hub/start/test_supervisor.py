@@ -115,7 +115,7 @@ async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner
     spawner = make_spawner()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     running(pod)
-    # Nobody listens on the port: the pod's network is there, and its program is not, or not yet.
+    # No program listens on the port: the pod's network is there, and its program is not, or not yet.
     spawner.port, pod["status"]["podIP"] = unused_port(), "127.0.0.1"
     start = spawner.start()
     await sent(server, spawner)

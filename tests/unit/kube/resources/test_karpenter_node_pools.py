@@ -1,4 +1,4 @@
-"""What Karpenter may add is read now and then, and nobody minds where it cannot be."""
+"""Karpenter's NodePools are read now and then, and it does no harm where they cannot be read."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_a_karpenter_that_is_removed_is_noticed(cluster: WatchServer, read
     assert (names(found), steps.asked) == ([], [EVERY_S, ABSENT_S])
 
 
-async def test_nobody_waits_for_an_api_server_that_hangs(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
+async def test_a_hanging_api_server_holds_up_no_request(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
     cluster.held.add(PATH)
     found = KarpenterNodePools(cluster_api.api_client, clock=steps.clock, answer_s=0.05, sleep=steps.sleep)
     task = asyncio.create_task(found.run())

@@ -63,7 +63,7 @@ async def test_an_answer_holds_for_a_while(
     assert (found, len(server.requests)) == ([left] * 3, 2)
 
 
-async def test_whoever_needs_it_newer_has_it_read_again_but_for_a_refusal(server: ListServer, api: CoreV1Api):
+async def test_a_caller_that_needs_it_newer_has_it_read_again_but_for_a_refusal(server: ListServer, api: CoreV1Api):
     quotas = ResourceQuotas(api)
     await quotas.read_remaining("hub")
     await quotas.read_remaining("hub", max_age_s=0)

@@ -62,7 +62,7 @@ def test_a_pod_that_has_finished_is_left_out(occupancy: Occupancy, phase: str):
 
 
 class Unreadable(dict[str, Any]):
-    """An object that breaks whoever looks closer."""
+    """An object that fails when it is read."""
 
     def items(self) -> Any:
         raise RuntimeError

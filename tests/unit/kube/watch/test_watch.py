@@ -354,7 +354,7 @@ async def test_events_confirm_nothing(followed: Followed, cluster: WatchServer):
     assert followed.confirmed == [1000.0, 1000.0]
 
 
-async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchServer, cluster_api: CoreV1Api):
+async def test_continuous_changes_wait_until_a_request_asks(cluster: WatchServer, cluster_api: CoreV1Api):
     followed = Followed(cluster_api, batch_s=0.3)
     await followed.watch.relist()
     pauses = set()
