@@ -229,7 +229,7 @@ async def test_a_named_server_gets_what_was_chosen_for_it(chooser: Person, serve
         servers.pods.wait_gone("twice")
 
 
-async def test_a_choice_that_is_gone_is_told_at_its_field_and_the_others_are_there(
+async def test_a_choice_that_is_gone_is_reported_at_its_field_and_the_others_are_there(
     chooser: Person, servers: Servers, api: ApiClient
 ) -> None:
     core = client.CoreV1Api(api)

@@ -41,7 +41,7 @@ async def test_it_is_one_click_further_than_the_other_fields(person: Person) -> 
     await expect(person.page.locator("#gpuspawner-run_time-help")).to_contain_text("files in your home directory stay")
 
 
-async def test_a_run_time_is_told_in_words_and_steps_with_the_arrow_keys(person: Person) -> None:
+async def test_a_run_time_is_written_in_words_and_steps_with_the_arrow_keys(person: Person) -> None:
     sentence = person.page.locator("#gpuspawner-sentence")
     await person.log_in("rare")
     await open_more(person)

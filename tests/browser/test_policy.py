@@ -63,7 +63,7 @@ def limited(page: Page, limits_hub: Hub) -> Person:
 
 
 @pytest.mark.window(viewport={"width": 1000, "height": 1100}, color_scheme="light")
-async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Person, tmp_path: Path) -> None:
+async def test_each_user_sees_their_own_choices_and_why_the_rest_is_not_theirs(limited: Person, tmp_path: Path) -> None:
     await limited.log_in("ada")
 
     await expect(limited.choice("gpu", CARD)).to_be_enabled()

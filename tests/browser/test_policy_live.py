@@ -201,7 +201,7 @@ async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site)
     await expect(told(page, "gpu_count-error")).to_have_text("Enter 1 to 2.")
 
 
-async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site: Site) -> None:
+async def test_a_run_time_longer_than_the_types_is_reported_at_once(page: Page, site: Site) -> None:
     await open_form(page, site)
     await expect(row(page, "gpu", "t4")).to_contain_text("up to 4 hours")
     await expect(page.locator("input[name=run_time]")).to_have_value("8h")
@@ -278,7 +278,7 @@ async def test_what_becomes_free_elsewhere_can_be_picked_again(page: Page, site:
     await expect(told(page, "verdict-text")).to_have_text("Starts now.")
 
 
-async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page, site: Site) -> None:
+async def test_a_count_that_is_too_large_by_now_is_reported_at_its_field(page: Page, site: Site) -> None:
     await open_form(page, site)
 
     site.used = 3

@@ -171,7 +171,7 @@ def test_the_inventory_has_the_numbers_of_the_api_server(program: Program, api: 
     assert {row["name"] for row in said.document["nodes"]} == {node.metadata.name for node in nodes}
 
 
-def test_the_rules_and_a_cordon_are_told(program: Program, api: ApiClient) -> None:
+def test_the_rules_and_a_cordon_are_shown(program: Program, api: ApiClient) -> None:
     with cordoned(api, ["t4-1"]):
         said = program("inventory", "--nodes")
     (row,) = [row for row in said.document["nodes"] if row["name"] == "t4-1"]

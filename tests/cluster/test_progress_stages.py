@@ -78,7 +78,7 @@ def in_order(told: Told, *texts: str) -> bool:
     return all(any(text in sentence for sentence in rest) for text in texts)
 
 
-def test_a_start_is_told_from_the_wait_for_a_gpu_to_the_open_page(
+def test_a_start_has_messages_from_the_wait_for_a_gpu_to_the_open_page(
     cluster: Cluster, api: ApiClient, registry: Registry, servers: Servers
 ) -> None:
     image = registry.image("lab")

@@ -126,7 +126,7 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     assert {each.reviewed for each in requests if each.reviewed} <= uses_of(read_shipped_rights())
 
 
-def test_without_the_right_to_events_servers_start_and_people_and_admin_are_told(
+def test_without_the_right_to_events_servers_start_and_users_and_admin_read_so(
     cluster: Cluster, api: ApiClient, chart_hub: ChartHub
 ) -> None:
     servers = chart_hub.servers

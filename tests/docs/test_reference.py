@@ -19,7 +19,7 @@ def test_generated_pages_are_up_to_date():
     assert reference.outdated() == []
 
 
-def test_every_key_is_told():
+def test_every_key_is_in_the_table():
     empty = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\|\s*\|$", configuration.page(), re.MULTILINE)
     assert empty == []
 

@@ -169,7 +169,7 @@ async def test_a_link_sets_none_of_a_sites_own_options(make_spawner: MakeSpawner
         ),
     ],
 )
-async def test_what_is_not_listed_or_allowed_is_refused_and_no_value_is_told(
+async def test_a_value_that_is_not_listed_or_allowed_is_refused_and_not_quoted(
     make_spawner: MakeSpawner, caplog: pytest.LogCaptureFixture, extra: list[str], options: Any, message: str
 ):
     spawner = make_spawner(settings={**SITE, "extra_options": extra})

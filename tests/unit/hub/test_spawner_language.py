@@ -82,7 +82,7 @@ async def test_a_language_that_is_not_there_is_english(make_spawner: MakeSpawner
     assert (message, no_gpu(page)) == ("Not started. The form shows what to fix.", ENGLISH)
 
 
-async def test_a_refused_start_is_told_in_the_language_of_its_request(make_spawner: MakeSpawner):
+async def test_a_refused_start_is_explained_in_the_language_of_its_request(make_spawner: MakeSpawner):
     spawner = make_spawner()
 
     async def start() -> str:

@@ -101,13 +101,13 @@ def test_what_is_broken_is_right_before(file: Path):
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda file: file.stem)
-def test_each_mistake_is_told_where_it_is(file: Path, tmp_path: Path):
+def test_each_mistake_is_reported_where_it_is(file: Path, tmp_path: Path):
     tried = some_of(file, STEP)
     assert (untold(tried, file, folder=tmp_path), len(tried) >= 100) == ([], True)
 
 
 @pytest.mark.parametrize("file", OVERLAYS, ids=lambda file: file.stem)
-def test_each_mistake_in_an_overlay_is_told_where_it_is(file: Path, tmp_path: Path):
+def test_each_mistake_in_an_overlay_is_reported_where_it_is(file: Path, tmp_path: Path):
     below = () if file == BASE else (BASE,)
     tried = list(mutations(file.read_text()))[::OVERLAY_STEP]
     assert (untold(tried, file, folder=tmp_path, below=below), len(tried) > 0) == ([], True)
@@ -145,7 +145,7 @@ def test_every_kind_of_mistake_is_tried():
         ("min: 1G, max: 256G", "min: 257G, max: 256G", "memory.max"),
     ],
 )
-def test_a_value_that_fits_nowhere_is_told_by_its_path(old: str, new: str, path: str, tmp_path: Path):
+def test_a_value_that_fits_nowhere_is_reported_by_its_path(old: str, new: str, path: str, tmp_path: Path):
     text = (Path(__file__).parents[1] / "good_values" / "presets.yaml").read_text()
     assert old in text
     broken = tmp_path / "broken.yaml"

@@ -85,7 +85,7 @@ def test_right_values_are_left_alone(tmp_path: Path):
     assert list(find_broken_sections(written(tmp_path, RIGHT))) == []
 
 
-def test_what_a_toleration_may_say_is_told(tmp_path: Path):
+def test_the_allowed_values_of_a_toleration_are_reported(tmp_path: Path):
     given = "singleuser: {extraTolerations: [{key: a, operator: Exists, effect: ''}, {key: b, effect: Noschedule}]}"
     (found,) = find_broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
     assert found.message == "must be one of NoSchedule, PreferNoSchedule, NoExecute, not 'Noschedule'"

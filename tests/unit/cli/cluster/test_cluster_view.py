@@ -38,7 +38,7 @@ async def test_an_onlooker_sees_what_changes(parsed: Parsed, server: WatchServer
         assert found.free == 1
 
 
-async def test_wrong_settings_are_told_before_the_cluster_is_asked(parsed: Parsed, server: WatchServer):
+async def test_wrong_settings_are_reported_before_the_cluster_is_asked(parsed: Parsed, server: WatchServer):
     with pytest.raises(SettingsError, match=r"gpus\.big"):
         await view_cluster_once(parsed(values=settings(gpus={"big": {"resorce": "amd.com/gpu"}})))
     assert server.requests == []

@@ -53,7 +53,7 @@ def pool(*, ready: str = "True", used: str = "0", **limits: str) -> dict[str, An
         ({}, []),
     ],
 )
-def test_pools_that_add_nothing_are_told(found: dict[str, Any], expected: list[Any]):
+def test_pools_that_add_nothing_are_reported(found: dict[str, Any], expected: list[Any]):
     assert codes(check_node_pools, facts(read={ObjectKind.NODE_POOLS: [found]})) == expected
 
 

@@ -38,7 +38,7 @@ def answering(server: APIServer, *phases: str, asked: asyncio.Event | None = Non
     return there
 
 
-async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
+async def test_the_gpus_that_a_pod_saw_are_reported_and_the_pod_is_gone():
     async with serving() as (server, cluster):
         there = answering(server, "Pending", "Succeeded")
         left: list[str] = []
@@ -87,7 +87,7 @@ async def test_patience_ends_and_so_do_the_pods():
     assert (there, [each.node for each in found]) == ([], ["n"])
 
 
-async def test_a_pod_that_is_refused_is_told():
+async def test_a_pod_that_is_refused_is_reported():
     async with serving() as (server, cluster):
         server.answers["POST", PODS] = lambda _: (403, {})
         found = await run_probe_pods(cluster, ["n"], image="i", leftover=[])

@@ -49,9 +49,7 @@ def test_without_a_policy_every_user_may_have_everything():
         ),
     ],
 )
-def test_who_may_have_a_type_is_told_by_the_rules_that_the_form_and_the_gate_go_by(
-    policy: dict[str, Any], a100: str, mi300: str
-):
+def test_access_to_a_type_follows_the_rules_of_form_and_gate(policy: dict[str, Any], a100: str, mi300: str):
     found = find_type_access(catalog(policy))
     assert {slug: who.describe() for slug, who in found.items()} == {"a100": a100, "mi300": mi300}
 

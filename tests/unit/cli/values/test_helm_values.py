@@ -112,7 +112,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
     )
 
 
-def test_every_file_that_cannot_be_read_is_told(tmp_path: Path):
+def test_every_file_that_cannot_be_read_is_reported(tmp_path: Path):
     assert len(read_values(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
 
 

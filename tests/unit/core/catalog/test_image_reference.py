@@ -194,7 +194,7 @@ def test_anything_else_is_no_origin(text: str):
         ("quay.io/x", "docker.io", False),
     ],
 )
-def test_where_an_image_comes_from_is_told_by_whole_parts(text: str, origin: str, expected: bool):
+def test_the_registry_of_an_image_is_matched_by_whole_parts(text: str, origin: str, expected: bool):
     found = parse_reference(text)
     assert found is not None
     assert found.is_from(origin) is expected

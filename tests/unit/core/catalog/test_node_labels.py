@@ -206,7 +206,7 @@ KARPENTER = {
         ("nvidia.com/gpu", {PRODUCT: "A900", "eks.amazonaws.com/instance-gpu-name": "a900"}, "karpenter"),
     ],
 )
-def test_whole_cards_are_told_by_labels_that_new_nodes_have_from_the_start(
+def test_whole_gpus_are_recognized_by_labels_that_new_nodes_have_from_the_start(
     resource: str, labels: dict[str, str], source: str
 ):
     assert offer(resource, {**KARPENTER, **labels}).source == source

@@ -85,7 +85,7 @@ def test_a_node_that_takes_no_servers_for_now_is_there_but_not_open(changes: dic
     assert (len(found.pools), found.open) == (1, ())
 
 
-def test_pools_can_be_told_apart_by_more_than_the_types_labels():
+def test_pools_can_differ_in_more_than_the_types_labels():
     found = stock(T4, node("a"), node("b"), layout=NodeGrouping(values=("zone",)))
     assert len(found.pools) == 2
 

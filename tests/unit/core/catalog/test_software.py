@@ -163,7 +163,7 @@ def test_a_type_is_refused_exactly_where_no_node_can_be_used(nodes: list[dict[st
     assert bool(explain_misfit(picked, type_)) == (bool(nodes) and not usable)
 
 
-def test_the_first_reason_found_is_the_one_that_is_told():
+def test_the_first_reason_found_is_the_one_that_is_shown():
     platform = Platform(architecture="arm64", driver=1, compute=(3, 5))
     assert find_misfit(image(cuda="13.0", architectures=("amd64",)), platform, vendor="nvidia") is Misfit.ARCHITECTURE
     assert find_misfit(CUDA_13, platform, vendor="nvidia") is Misfit.DRIVER

@@ -110,7 +110,7 @@ def test_the_largest_count_is_what_is_left():
     assert types(view_for(allowed()))["t4"].details_text == "up to 4 at once"
 
 
-def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
+def test_a_quota_of_the_namespace_is_shown_where_it_is_tighter():
     view = view_for(allowed(left={"requests.nvidia.com/gpu": 2}))
     assert policy_of(view).in_use == "The cluster's quota leaves 2 GPUs for one more server."
     assert types(view)["a100"].max_count == 2
@@ -122,7 +122,7 @@ def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
     assert set(told(none).values()) == {("denied", "The cluster's quota leaves no GPU for one more server.")}
 
 
-def test_pools_are_told_to_their_members_as_far_as_they_may_have_their_gpus():
+def test_members_see_pools_as_far_as_they_may_have_their_gpus():
     policy = Policy(pools={"physics": pool(), "astro": pool("astro", groups=["astro"])})
     policy = replace(policy, pools={**policy.pools, "free": pool("free", most=UNLIMITED)})
     holding = [server("a100", 1, owner="bea", pools=("physics",))]

@@ -230,7 +230,7 @@ def test_where_everything_is_blocked_so_is_each_choice():
         (Rule(max_gpus=4), False, ""),
     ],
 )
-def test_what_is_in_use_is_told_where_there_is_a_limit(rule: Rule, known: bool, text: str):
+def test_the_number_in_use_is_shown_where_there_is_a_limit(rule: Rule, known: bool, text: str):
     servers = [server("t4"), server("a100", 2, name="third"), server("t4", 5, name=""), server("t4", owner="bob")]
     assert allowed(rule, servers=servers, known=known).describe_usage() == text
 

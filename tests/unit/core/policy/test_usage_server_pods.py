@@ -140,7 +140,7 @@ def test_all_gpus_of_a_pod_count_also_those_that_are_not_offered():
         ({"amd.com/gpu": "1"}, None, {}, ""),
     ],
 )
-def test_a_pod_of_another_spawner_is_told_by_its_resource_and_its_node(
+def test_a_pod_of_another_spawner_is_recognized_by_its_resource_and_its_node(
     limits: dict[str, str], labels: dict[str, str] | None, selector: dict[str, str], slug: str
 ):
     assert server(raw({}, limits, nodeSelector=selector), labels=labels).gpu == slug

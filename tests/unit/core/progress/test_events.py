@@ -35,7 +35,7 @@ JSON = st.recursive(
         ("", EventSource.OTHER),
     ],
 )
-def test_events_are_told_apart_by_who_wrote_them(component: str, source: EventSource):
+def test_events_are_distinguished_by_their_writer(component: str, source: EventSource):
     (read,) = parse_events([event(component, "FailedScheduling")], scheduler="volcano")
     assert read.source is source
 

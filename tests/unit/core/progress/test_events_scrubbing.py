@@ -184,5 +184,5 @@ FORBIDDEN = 'pods "jupyter-ada" is forbidden:'
         pytest.param("", "", id="nothing"),
     ],
 )
-def test_of_a_refusal_only_what_is_about_the_persons_own_pod_is_told(answer: str, told: str | None):
+def test_of_a_refusal_a_user_sees_only_the_part_about_their_own_pod(answer: str, told: str | None):
     assert scrub_refusal(answer, pod_name="jupyter-ada", namespace="hub") == (answer if told is None else told)

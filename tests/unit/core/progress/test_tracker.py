@@ -163,7 +163,7 @@ def test_what_never_fits_is_not_believed_for_being_looked_at_again():
     assert start.code == "never_fits"
 
 
-def test_an_image_that_does_not_exist_is_told_at_once_and_ends_the_start_soon():
+def test_an_image_that_does_not_exist_is_reported_at_once_and_ends_the_start_soon():
     start = Start()
     failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])
     sentence = f"The image {IMAGE} does not exist, or not under this tag."

@@ -156,7 +156,7 @@ def test_units_that_all_broke_may_be_repaired(broken: int, clause: str):
     assert waits(pod(), node("a", 0, capacity={GPU: broken})) == clause
 
 
-def test_units_that_the_server_could_not_use_are_told_apart():
+def test_units_that_the_server_could_not_use_are_distinguished():
     nodes = (node("a"), node("b", cpu=2), node("c", taints=(CORDONED,)))
     assert waits(pod(), *nodes, pods=(pod(4, on="a"),)) == "all 4 that the server could use now are in use"
 

@@ -57,7 +57,7 @@ def test_a_pod_waits_when_all_are_in_use():
     )
 
 
-def test_the_next_one_is_told_so():
+def test_the_next_in_line_reads_so():
     assert said(pod(), node(), pods=FULL) == "Will wait: all 4 are in use. You'd be next in line."
 
 
@@ -114,7 +114,7 @@ def test_without_nodes_all_is_unknown():
 
 
 @pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
-def test_without_pods_only_never_can_be_told(gpus: int, outcome: Outcome):
+def test_without_pods_only_never_is_certain(gpus: int, outcome: Outcome):
     assert predict_verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
 
 

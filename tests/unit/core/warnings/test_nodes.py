@@ -45,7 +45,7 @@ def test_nothing_is_the_matter_with_a_good_node():
         ({"taints": (Taint(key="team", effect="NoSchedule"),)}, WarningKind.UNTOLERATED),
     ],
 )
-def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: WarningKind):
+def test_problems_are_distinguished(changes: dict[str, Any], expected: WarningKind):
     assert concerns(node(**changes)) == [expected]
 
 

@@ -95,7 +95,9 @@ class _Failing:
 
 
 @pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several people"])
-def test_groups_that_are_one_to_the_policy_are_told_once(db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool):
+def test_groups_that_are_one_to_the_policy_are_reported_once(
+    db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool
+):
     eve = db.query(orm.User).filter_by(name="eve").one()
     eve.groups = [orm.Group(name="ml"), orm.Group(name="strasse")]
     db.commit()

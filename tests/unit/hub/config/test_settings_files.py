@@ -106,7 +106,7 @@ def test_a_file_that_was_just_written_may_be_half_a_file(follow: Follow, hours: 
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
 
 
-def test_a_wrong_file_changes_nothing_and_is_told_once(
+def test_a_wrong_file_changes_nothing_and_is_reported_once(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
@@ -127,7 +127,7 @@ def test_a_wrong_file_changes_nothing_and_is_told_once(
     assert f"gpus.t4.max_cnt: there is no such key. Did you mean 'max_count'? ({path})" in message
 
 
-def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_told(
+def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_reported(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
@@ -141,7 +141,7 @@ def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_told(
     assert "presets.small.kubespawner_override.tolerations: does not make a valid pod: " in message
 
 
-def test_another_mistake_is_told_and_so_is_that_all_is_right_again(
+def test_another_mistake_is_logged_and_so_is_its_end(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"

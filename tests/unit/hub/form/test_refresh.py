@@ -64,7 +64,7 @@ def test_a_type_that_is_gone_is_not_in_the_table():
     assert changes(updates, with_types(MI210), since=tag)["gpus"]["rows"] == ["mi210"]
 
 
-def test_a_type_that_comes_back_is_told_anew():
+def test_a_type_that_comes_back_is_sent_again():
     updates = FormUpdates()
     tag = updates.remember(with_types(MI210))
     rows = changes(updates, with_types(T4, MI210), since=tag)["gpus"]["rows"]
@@ -89,7 +89,7 @@ def test_a_type_that_comes_back_is_told_anew():
         ),
     ],
 )
-def test_a_member_that_has_changed_is_told(name: str, value: Any, expected: Any):
+def test_a_member_that_has_changed_is_sent(name: str, value: Any, expected: Any):
     updates = FormUpdates()
     tag = updates.remember(VIEW)
     assert changes(updates, replace(VIEW, **{name: value}), since=tag)[name] == expected
@@ -158,7 +158,7 @@ def test_the_age_is_in_a_header(age_s: float | None, expected: str | None):
     ["", "*", '"', '""', '"' + "a" * 40 + '"', "W/" * 5000, "\x00\xff", '"0123456789abcdef0123456789abcdef"'],
     ids=["empty", "any", "quote", "empty tag", "not ours", "long", "no text", "unknown"],
 )
-def test_whatever_is_sent_as_the_tag_all_is_told(sent: str):
+def test_whatever_is_sent_as_the_tag_the_answer_is_complete(sent: str):
     status, _, body = answered({"If-None-Match": sent})
     assert (status, "gpus" in json.loads(body)) == (HTTPStatus.OK, True)
 

@@ -291,7 +291,7 @@ def test_the_preset_that_the_fields_hold_is_marked_also_without_a_script():
     assert [each["value"] for each in soup.select(".gs-preset[aria-current=true]")] == [first.slug]
 
 
-def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
+def test_admins_see_problems_in_a_closed_fold_out():
     soup = page(STATES["admin"])
     details = one(soup, "details#gpuspawner-admin")
     assert not details.has_attr("open")

@@ -208,7 +208,7 @@ async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(
         assert await spawner.poll() == 1
 
 
-async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends(
+async def test_the_error_of_a_first_list_is_not_logged_again_when_the_hub_ends(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()

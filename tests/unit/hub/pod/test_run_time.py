@@ -97,7 +97,7 @@ async def test_a_pod_that_the_hub_does_not_see_is_not_ended(reflector: Any):
     assert await enforce_run_time(spawner, now=START + 1000 * HOUR) is None
 
 
-async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
+async def test_the_end_is_recorded_once_in_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
     for minutes in (40, 44.9, 45, 50, 59):
         await enforce_run_time(spawner, now=START + timedelta(minutes=minutes))
@@ -111,7 +111,7 @@ async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger,
     assert event["__schema__"] == SCHEMA_ID
 
 
-async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.StringIO):
+async def test_each_servers_end_is_recorded(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
     await enforce_run_time(spawner, now=START + timedelta(minutes=50))
     spawner.pod["metadata"]["uid"] = "2"
@@ -119,7 +119,7 @@ async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.Stri
     assert len(recorded.getvalue().splitlines()) == 2
 
 
-async def test_the_end_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
+async def test_the_end_is_logged(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     await enforce_run_time(FakeSpawner(), now=START + timedelta(minutes=50))
     assert [record.getMessage() for record in caplog.records] == [

@@ -265,7 +265,7 @@ def test_a_page_that_shows_an_error_announces_only_what_the_admin_announces():
 
 
 @pytest.mark.parametrize("at", [None, "", "yesterday", 5, "2026-11-22T10:00:00"], ids=str)
-def test_an_end_whose_time_cannot_be_read_is_not_told(at: object):
+def test_an_end_whose_time_cannot_be_read_is_not_shown(at: object):
     assert read_end({"gpuspawner": {"end": {"code": "x", "message": "A.", "at": at}}}) is None
 
 

@@ -14,7 +14,7 @@ from tests.unit.clocks import Clock
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
 
 
-async def test_all_who_wait_are_told_at_once():
+async def test_all_pages_that_wait_get_news_at_once():
     following = ProgressFeed()
     waiting = [asyncio.create_task(following.wait_for_news(timeout_s=None)) for _ in range(3)]
     await asyncio.sleep(0)

@@ -130,7 +130,7 @@ async def test_the_latest_moment_counts(run: Run):
     assert run.follower.confirmed_at == 5.0
 
 
-async def test_a_failure_is_told_and_tried_again(run: Run):
+async def test_a_failure_is_reported_and_tried_again(run: Run):
     run.watch.lists = [APIUnavailableError("x", status=500), APIUnavailableError("x", status=None)]
     await run.until_idle()
     assert run.reasons == [
