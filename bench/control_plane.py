@@ -32,7 +32,7 @@ SCHEDULER_USER = "system:kube-scheduler"
 # finalizers that only the controller manager takes away, ServiceAccounts that only it makes.
 SWITCHED_OFF = "TaintNodesByCondition,StorageObjectInUseProtection,ServiceAccount"
 ETCD_QUOTA_BYTES = 8 * 1024**3
-"""What etcd advises as the most; by default it takes no more writes after 2 GiB, less than a large cluster needs."""
+"""The largest size etcd advises; by default it takes no more writes after 2 GiB, less than a large cluster needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

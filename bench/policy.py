@@ -1,11 +1,11 @@
-"""What the policy and the gate add to a spawn, in a hub that is busy: 200 servers run, and each user is in ten groups.
+"""The cost of the policy and the gate in a spawn, in a busy hub: 200 servers run, and each user is in ten groups.
 
-A choice passes the gate when its options are applied. Servers are counted, what the person may have is worked out, and
+A choice passes the gate when its options are applied. Servers are counted, the user's allowance is computed, and
 the start is written down; one pod has changed since the spawn before. The start checks the choice a second time only if
 a hook has changed it, or if the catalog has changed. Groups come from a database (SQLite in memory), where JupyterHub
 itself reads them at each start. Nothing is sent to a cluster, which a spawn does a dozen times anyway.
 
-What is measured is processor time of the hub's thread: other programs on the machine cannot lengthen it.
+The measure is processor time of the hub's thread: other programs on the machine cannot lengthen it.
 """
 
 from __future__ import annotations

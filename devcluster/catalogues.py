@@ -29,7 +29,7 @@ _WIDTH = 120
 
 
 def template() -> Catalog:
-    """Return all messages that people may see, without translations."""
+    """Return all messages that users may see, without translations."""
     catalogue = Catalog(project="gpuspawner", charset="utf-8")
     for folder, methods in _METHODS.items():
         found = extract_from_dir(

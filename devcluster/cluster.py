@@ -120,7 +120,7 @@ class Cluster:
 
     @property
     def gateway(self) -> str:
-        """Return this machine's address on the pods' bridge: what listens there, pods can reach."""
+        """Return this machine's address on the pods' bridge: pods can reach servers that listen there."""
         return self._addresses.gateway
 
     def api_client(self) -> ApiClient:

@@ -18,7 +18,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub answered.
+    """An answer of the hub.
 
     :param body: parsed JSON where it is JSON, else the text.
     """
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What an error says to people; empty for anything else."""
+        """The message of an error for users; empty for anything else."""
         return str(self.body.get("message", "")) if isinstance(self.body, dict) else ""
 
 

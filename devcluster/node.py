@@ -33,7 +33,7 @@ _SYSCTLS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""What the kubelet sets for the whole machine where it finds other values (setupKernelTunables in pkg/kubelet/cm)."""
+"""Settings of the whole machine that the kubelet changes if they differ (setupKernelTunables in pkg/kubelet/cm)."""
 
 
 def components(plan: Plan) -> tuple[Component, ...]:

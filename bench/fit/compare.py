@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What we say about a case: of each node, by its name, and of all of them at one look."""
+    """Our answers about a case: for each node, by its name, and for all of them at one look."""
 
     nodes: Mapping[str, FitResult]
     survey: ScanResult
@@ -130,7 +130,7 @@ def compare(opinion: Opinion, decision: Decision) -> Outcome:
 
 
 def describe(case: Case, opinion: Opinion, decision: Decision) -> str:
-    """Return everything about a case, for people: how to see it again, both answers, and all objects."""
+    """Return everything about a case, for a reader: how to see it again, both answers, and all objects."""
     ours = [f"  {name}: {found.answer} {_words(found)}" for name, found in opinion.nodes.items()]
     scheduler = f"bound to {decision.node}" if decision.node else f"{decision.reason}: {decision.message}"
     scene = case.scene

@@ -40,7 +40,7 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the scheduler did with a pod.
+    """The scheduler's decision about a pod.
 
     :param node: where it was bound, empty where nowhere.
     :param reason: of the condition PodScheduled, where it was not bound.

@@ -1,4 +1,4 @@
-"""What a pod is decided in: nodes, pods that run on them, volumes. Plain v1 objects, as they are sent."""
+"""The cluster that a pod is decided in: nodes, pods that run on them, volumes. Plain v1 objects, as they are sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """What many pods of a scene have in common, so that rules about each other bite."""
+    """The common features of many pods of a scene, so that rules about each other bite."""
 
     namespace: str
     labels: Mapping[str, str]

@@ -30,13 +30,13 @@ SECOND_LOOKS = 2
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the decisions so far.
+    """The results of the decisions so far.
 
     :param bound: how many pods the scheduler bound.
     :param preempted: for how many of them it ended other pods.
     :param asked_again: decisions that were first made before the scheduler had seen all of the scene.
     :param disagreements: descriptions of the cases where the answers differ.
-    :param last: what was decided last, and how.
+    :param last: the last decision and its answer.
     """
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -115,7 +115,7 @@ def run(seeds: Sequence[int], *, tally: Tally, planes: int | None = None) -> flo
 
 
 class _Work:
-    """What is to be done.
+    """The work that is left.
 
     :ivar scenes: numbers of cases, those of one scene together.
     """

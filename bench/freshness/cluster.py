@@ -1,4 +1,4 @@
-"""What is done to the cluster while it is measured, always as its administrator."""
+"""Changes to the cluster while it is measured, always as its administrator."""
 
 from __future__ import annotations
 

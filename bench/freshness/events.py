@@ -30,7 +30,7 @@ WORKERS = 4
 PODS_EACH = 25
 """Pods of one worker at a time."""
 LONGEST_DELAY_S = 0.2
-"""What a worker is late by at most and makes up for: a burst after a pause is not so many a second."""
+"""The largest delay that a worker makes up for: a burst after a pause is not so many a second."""
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 

@@ -23,7 +23,7 @@ STEPS = 4
 
 @dataclass(slots=True)
 class Churn:
-    """What happened: ``events`` in ``took_s`` seconds."""
+    """The result: ``events`` in ``took_s`` seconds."""
 
     events: int = 0
     took_s: float = 0.0

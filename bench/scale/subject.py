@@ -31,7 +31,7 @@ MOST_BYTES = 12 * 1024**3
 async def main(name: str) -> None:
     """Be a subject until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    # What one subject imports would be in the memory of the others.
+    # The imports of one subject would be in the memory of the others.
     module, maker = SUBJECTS[name]
     opened: Callable[[], AbstractAsyncContextManager[Commands]] = getattr(importlib.import_module(module), maker)
     async with opened() as commands:

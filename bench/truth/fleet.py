@@ -135,7 +135,7 @@ def _pool(draw: Draw, name: str, *, product: str) -> Manifest:
         "spec": {
             "template": {"metadata": {"labels": {SIMULATED: "true", PRODUCT: product}}, "spec": spec},
             "disruption": {"consolidateAfter": "Never"},
-            # Without a limit a fleet would grow for as long as people ask.
+            # Without a limit a fleet would grow for as long as users ask.
             "limits": limits or {"cpu": "400"},
         },
     }

@@ -39,7 +39,7 @@ POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What is said of a choice.
+    """The verdict on a choice.
 
     :param manifest: the pod as it would be sent.
     :param labels: what any node of the chosen GPU type has.
@@ -86,7 +86,7 @@ class Ours:
     async def say(self, settings: Manifest, user: str, *, options: Manifest) -> Statement:
         """Return the verdict on a user's choice, and the pod that a start would create."""
         spawner = make_spawner(settings, user)
-        # In a hub, what is known of the queue is up to 5 seconds older.
+        # In a hub, data of the queue is up to 5 seconds older.
         offer: Offer = replace(await spawner.make_offer(), queues=QueuePlaces(spawner.api.api_client))
         selection = validate(options, offer.catalog)
         previews = PodPreviews(spawner, offer)

@@ -1,4 +1,4 @@
-"""What fleets are made of: GPU products, machines that Karpenter may add, PriorityClasses, and how plain pods look."""
+"""The parts of fleets: GPU products, machines that Karpenter may add, PriorityClasses, and how plain pods look."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ HUB_PORT = 8081
 PROXY_API_PORT = 8001
 STATE_DIR = Path("/run/gpuspawner")
 
-# What the wheel puts into the package, where in the checkout it lies (pyproject.toml, tool.hatch.build.targets.wheel).
+# Folders that the wheel puts into the package, and their places in the checkout (pyproject.toml, tool.hatch.build).
 _PARTS = {"gpuspawner": "gpuspawner", "templates": "gpuspawner/templates", "helm-values": "gpuspawner/helm-values"}
 
 _RUN_HUB = (
@@ -36,7 +36,7 @@ _RUN_HUB = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubPod:
-    """What makes one hub's objects.
+    """The builder of one hub's objects.
 
     :param config: the hub's configuration, section by section.
     :param proxy_token: secret that hub and proxy share.

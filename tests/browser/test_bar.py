@@ -1,6 +1,6 @@
 """The bar with verdict and Start, and what leads there: first preset, order of the groups, suggested CPU and memory.
 
-What answers the page is a small site of this test: 24 GPU types and 20 images, verdicts as the test wants them.
+A small site of this test answers the page: 24 GPU types and 20 images, verdicts as the test wants them.
 """
 
 from __future__ import annotations

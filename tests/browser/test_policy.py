@@ -1,4 +1,4 @@
-"""What people may have, on a real hub: the form offers each what the gate lets through, and says why of the rest."""
+"""Users' limits on a real hub: the form offers each user what the gate lets through, and says why of the rest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a page shows of a person's limits, and how it keeps that true while servers of theirs come and go elsewhere.
+"""A user's limits on a page, and how they stay true while servers of theirs come and go elsewhere.
 
-What answers the page is a small site of this test, so that usage is the test's to choose.
+A small site of this test answers the page, so that usage is the test's to choose.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """50 servers in a row find no room until their time is up: no failures of the hub, which goes on for other users.
 
 JupyterHub ends itself after as many failures in a row as ``consecutive_failure_limit`` says; zero-to-jupyterhub sets 5,
-so that plain KubeSpawner's hub goes down with five people who wait for a GPU.
+so that plain KubeSpawner's hub goes down with five users who wait for a GPU.
 """
 
 from __future__ import annotations

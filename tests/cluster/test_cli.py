@@ -1,4 +1,4 @@
-"""What the program says of a cluster is what its API server has and what its scheduler does."""
+"""The program's statements about a cluster agree with its API server and its scheduler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VALUES = {
 
 
 class Said(NamedTuple):
-    """What the program answered, and its exit code."""
+    """The program's answer, and its exit code."""
 
     code: int
     document: dict[str, Any]

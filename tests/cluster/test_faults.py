@@ -1,4 +1,4 @@
-"""Whatever happens to the API server or the way there: counts are right as of their age, and exact again soon after."""
+"""With any fault of the API server or the way there, counts are right as of their age, and exact again soon after."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def denied(role: str, resource: str, verbs: list[str]) -> Fault:
     return fault
 
 
-# What happens, for how many seconds, and how often.
+# The fault, for how many seconds, and how often.
 FAULTS: dict[str, tuple[Fault, float, int]] = {
     "API server killed": (killed, 0, 3),
     "API server killed, watch expired": (killed_and_forgotten, 0, 3),

@@ -90,7 +90,7 @@ def lucky_one(pods: Pods, *, waiting: int) -> str:
 
 
 def wait_truthfully(servers: Servers, users: Iterable[str]) -> dict[str, int]:
-    """Return how many servers their forms say are ahead of one more, for people whose own is still on its way.
+    """Return how many servers their forms say are ahead of one more, for users whose own is still on its way.
 
     A form for a second server: the first one's page shows its progress instead.
     """

@@ -1,4 +1,4 @@
-"""What the store holds is what a list of the real API server gives, whatever was created, bound and deleted before."""
+"""The store agrees with a list of the real API server, after any creation, binding and deletion."""
 
 from __future__ import annotations
 

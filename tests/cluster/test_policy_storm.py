@@ -1,4 +1,4 @@
-"""200 people with random rules, groups and choices start and stop servers 2,000 times, and the hub is killed midway.
+"""200 users with random rules, groups and choices start and stop servers 2,000 times, and the hub is killed midway.
 
 No limit is ever exceeded, by the API server's own pods; no user is refused what they may have; no server is lost. What
 each may have is worked out a second time, without gpuspawner (``support/storm/rules.py``).

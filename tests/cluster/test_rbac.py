@@ -1,6 +1,6 @@
 """The rights in helm-values/rbac.yaml are those that the hub uses, no more and no less, and cost what the file says.
 
-What a hub asks for is read from the API server's own audit log.
+A hub's requests are read from the API server's own audit log.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def site(cluster: Cluster, api: ApiClient) -> Iterator[Site]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """What shows that a part of the file is not there.
+    """The signs that a part of the file is not there.
 
-    :param look: what a user sees.
+    :param look: reads the text that a user sees.
     :param whole: that, with all rights; :param without: the same without the part.
     :param running: checks more while a user's server runs.
     :param is_watched: it shows by itself, both ways; the hub is not restarted.

@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 2
 SOON = timedelta(seconds=15)
 """More than a pod needs from the hub to a kubelet on a busy machine, and less than its run time."""
 SHORTER_S = 20
-"""What is left of the minute, the shortest run time there is: Kubernetes takes a shorter one at any time."""
+"""The rest of the minute, the shortest run time there is: Kubernetes takes a shorter one at any time."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
 
 
 def said(pod: V1Pod) -> tuple[str, str]:
-    """Return the run time in seconds as the pod says it: to people and tools, and to what runs in it."""
+    """Return the run time in seconds as the pod says it: to users and tools, and to what runs in it."""
     return pod.metadata.annotations["gpuspawner.jupyter.org/run-time-seconds"], variables(pod)["GPUSPAWNER_RUN_TIME"]
 
 

@@ -1,6 +1,6 @@
 """Every example in YAML is what it looks like: values of the chart that gpuspawner takes, or an object of Kubernetes.
 
-What is neither says so in a comment before it: ``<!-- yaml: what it is -->``. Values that change those of files in
+Any other block says so in a comment before it: ``<!-- yaml: what it is -->``. Values that change those of files in
 helm-values name these: ``<!-- over: gpuspawner.yaml gke.yaml -->``.
 """
 

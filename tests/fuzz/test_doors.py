@@ -1,4 +1,4 @@
-"""Whatever is sent: a pod that is offered or a refusal that names its field, and a form that can be shown.
+"""Any request leads to a pod that is offered or a refusal that names its field, and to a form that can be shown.
 
 Each request goes through the door that JupyterHub has for it, as bytes. ``make test-fuzz EXAMPLES=200000`` sends more,
 and others each time.

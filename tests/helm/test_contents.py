@@ -1,4 +1,4 @@
-"""What stands in the files of helm-values: labels and images that exist, time to start, comments that can be pasted."""
+"""The files of helm-values: labels and images that exist, time to start, comments that can be pasted."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
 Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh")
 PINS = Z2JH / "hub-image-requirements.txt"
-# The pins are of the chart's main branch since July 2026. What gpuspawner imports has these other versions in images of
+# The pins are of the chart's main branch since July 2026. gpuspawner's imports have these other versions in images of
 # releases, by images/hub/requirements.txt at their tags: https://github.com/jupyterhub/zero-to-jupyterhub-k8s
 IMAGES: dict[str, dict[str, str]] = {
     "main branch": {},
@@ -76,7 +76,7 @@ LOOK = """
     for name in modules:
         importlib.import_module(name)
 
-    # What the hub does with its `spawner_class`.
+    # The hub's own way to load its `spawner_class`.
     spawners = {}
     for name in ("gpuspawner.GPUSpawner", "gpu"):
         found = JupyterHub(config=Config(JupyterHub={"spawner_class": name})).spawner_class

@@ -1,4 +1,4 @@
-"""What all unit tests share."""
+"""Common parts of all unit tests."""
 
 from __future__ import annotations
 

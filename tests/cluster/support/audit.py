@@ -1,4 +1,4 @@
-"""What a hub has asked the API server for, as the API server's own audit log has it."""
+"""A hub's requests to the API server, as the API server's own audit log has them."""
 
 from __future__ import annotations
 

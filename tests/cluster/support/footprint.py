@@ -1,4 +1,4 @@
-"""What a cluster has on the machine, found without asking devcluster: by names, paths, namespaces and cgroups."""
+"""A cluster's traces on the machine, found without asking devcluster: names, paths, namespaces and cgroups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS = ("net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom", "k
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What no cluster may change for good."""
+    """Settings that no cluster may change for good."""
 
     entries: frozenset[str]
     settings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Karpenter beside a cluster, with its own cloud of simulated machines: what it adds, KWOK keeps alive."""
+"""Karpenter beside a cluster, with its own cloud of simulated machines: KWOK keeps its nodes alive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STOP_TIMEOUT_S = 20
 class Karpenter:
     """Karpenter while it runs.
 
-    :param log: what it writes.
+    :param log: its output.
     """
 
     api: ApiClient
@@ -44,7 +44,7 @@ class Karpenter:
     ) -> Any:
         """Let Karpenter add nodes of one kind inside the block; afterwards wait until all of them are gone.
 
-        :param labels: what the nodes carry; KWOK's mark is added.
+        :param labels: labels of the nodes; KWOK's mark is added.
         """
         objects = client.CustomObjectsApi(self.api)
         template = {

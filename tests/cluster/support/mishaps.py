@@ -1,4 +1,4 @@
-"""What keeps a pod from starting, done to a real cluster and undone again."""
+"""Mishaps that keep a pod from starting, done to a real cluster and undone again."""
 
 from __future__ import annotations
 

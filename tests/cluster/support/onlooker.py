@@ -13,9 +13,9 @@ from tests.cluster.support.pages import Visitor
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What one form says.
+    """The statements of one form.
 
-    :param details: what stands under the counts.
+    :param details: the text under the counts.
     :param verdict: on one GPU of the type.
     """
 

@@ -124,6 +124,6 @@ def _handler(review: Review) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: what matters is what the API server makes of it."""
+            """Say nothing: only the API server's reaction matters."""
 
     return Handler

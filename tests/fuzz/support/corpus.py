@@ -108,7 +108,7 @@ TEXTS: Mapping[str, str] = {
     "json": '{"gpu": "a100"}',
     "prototype": "__proto__",
     "constructor": "constructor",
-    # What someone may expand, run or render
+    # Text that a program may expand, run or render
     "braces": "{username}",
     "attribute": "{0.__class__.__init__.__globals__}",
     "lonely brace": "{",

@@ -1,6 +1,6 @@
 """The ways in, as JupyterHub has them: bytes become a form, a link or JSON, and then a pod or a refusal.
 
-What tornado and JupyterHub do with the bytes, they do here themselves, or it is done as they do it. Their servers,
+tornado and JupyterHub process the bytes here themselves, or the code does what they do. Their servers,
 databases and proxies are left out: that is what makes thousands of requests a minute possible.
 """
 
@@ -33,15 +33,15 @@ _RESERVED = frozenset({"next", "display_name"})
 
 
 class TurnedAwayError(Exception):
-    """What was sent reaches no spawner: tornado or JupyterHub makes nothing of it."""
+    """The request reaches no spawner: tornado or JupyterHub rejects it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of one request.
+    """The outcome of one request.
 
-    :param names: what the fields were called.
-    :param pod: what would be created, None after a refusal.
+    :param names: names of the fields.
+    :param pod: the pod that would be created, None after a refusal.
     :param page: the form as it is shown next, empty where none is.
     :param is_sent_back: that form is the one that was sent, with what is wrong with it.
     """
@@ -111,7 +111,7 @@ async def header(spawner: GPUSpawner, text: bytes) -> Answer:
 
 
 class _Handler:
-    """What a spawner gets of tornado's handler of a refresh, and what it sets there."""
+    """The parts of tornado's handler of a refresh that a spawner reads and sets."""
 
     current_user = None
 
@@ -155,7 +155,7 @@ async def _posted(spawner: GPUSpawner, body: bytes, content_type: str) -> Answer
     request = _request("/hub/spawn", body=body, content_type=content_type)
     try:
         request._parse_body()
-        # What is no UTF-8 is an error of JupyterHub's own (500), with every spawner.
+        # Bytes that are no UTF-8 are an error of JupyterHub's own (500), with every spawner.
         arguments = request.body_arguments.items()
         sent: dict[str, Any] = {name: [each.decode() for each in values] for name, values in arguments}
     except (HTTPInputError, UnicodeDecodeError) as error:

@@ -23,7 +23,7 @@ _FIELDS = (
 )
 _HEX = "0123456789abcdef" * 4
 _REFERENCES = ("{}/scipy", "{}/a/b_c:2026-10-01", f"{{}}/x@sha256:{_HEX}", f"{{}}/x:latest@sha512:{_HEX}{_HEX}")
-"""Images that people may name; what they begin with comes from the site."""
+"""Images that users may name; what they begin with comes from the site."""
 _NO_REFERENCES = (
     *("{}", "{}/", "{}-evil/x", "{}.evil.example/x", "{}//x", "{}/../evil/x", "{}/X", "{}/x:", "{}/x:{{username}}"),
     *("{}/x:-", "{}/x y", "https://{}/x", "evil.example/{}/x", "localhost/x", "x", f"{{}}/x@sha256:{_HEX[1:]}"),

@@ -1,4 +1,4 @@
-"""Errors reach people as one sentence, in JupyterHub's pages, progress and REST API alike."""
+"""Errors reach users as one sentence, in JupyterHub's pages, progress and REST API alike."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_refusal_of_many_fields_stays_readable():
 
 def test_the_rest_api_tells_the_same_sentence():
     error = make_refusal(SelectionError(*PROBLEMS))
-    # What JupyterHub 5 and JupyterHub 6 write into the answer.
+    # The texts that JupyterHub 5 and JupyterHub 6 write into the answer.
     written = error.log_message % error.args if COUNTS_REFUSALS else error.message
     assert written == SENTENCE
 

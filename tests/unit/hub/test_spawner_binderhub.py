@@ -18,7 +18,7 @@ from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 
 TOKEN = "s3cr3t-of-ada"
 IMAGE = "registry.example/r2d/binder:abc123"
-# What BinderHub's launcher sends when a person starts a repository.
+# The request of BinderHub's launcher when a user starts a repository.
 SENT = {
     "image": IMAGE,
     "repo_url": "https://git.example/a/b",

@@ -1,4 +1,4 @@
-"""What ``group_overrides`` change for a group: the form shows it, the gate holds to it, the start has it."""
+"""``group_overrides`` for a group: the form shows them, the gate holds to them, the start has them."""
 
 from __future__ import annotations
 

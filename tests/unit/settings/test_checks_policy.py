@@ -1,4 +1,4 @@
-"""What rules and pools must mean together with what is offered."""
+"""Rules and pools must agree with the images and types on offer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Settings merged as Helm does mean, at every key, what the last file that speaks of it says.
 
-What each key should be is found here on flat paths, without merging any mappings.
+The expected value of each key is found here on flat paths, without merging any mappings.
 """
 
 from __future__ import annotations

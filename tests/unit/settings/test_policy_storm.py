@@ -82,7 +82,7 @@ TWO = Choice(image="lab", cpu=1, memory=2, gpu="red", count=2)
 
 @pytest.fixture
 def claims() -> Claims:
-    """Two people who may have two GPUs each, and three together."""
+    """Two users who may have two GPUs each, and three together."""
     policy = {"default": {"max_gpus": 2, "gpus": [ANY]}, "groups": {}, "users": {}}
     pools = {"both": {"groups": ["all"], "gpus": ["red"], "max_gpus": 3}}
     users = ("ada", "bob")

@@ -89,7 +89,7 @@ class Claims:
 
     def _peak(self, claim: Claim, key: Key) -> int:
         """Return how much of a count others may have held, at the moment it was most while a claim was undecided."""
-        # What was refused held nothing at any time: one of two requests that exclude each other has to be let through.
+        # A refused server held nothing at any time: one of two requests that exclude each other has to be let through.
         others = [
             (other, held) for other in self._others(claim) if not other.refusal and (held := self._load(other)[key])
         ]

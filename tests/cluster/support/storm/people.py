@@ -25,7 +25,7 @@ class NoAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub answered.
+    """An answer of the hub.
 
     :param told: the message that users see, empty where nothing went wrong.
     """

@@ -37,7 +37,7 @@ class Storm:
 
     :param servers: all users' servers, those that run and those that do not.
     :param visitors: those who use the form; all others use the REST API.
-    :param own_image: an image that people name themselves.
+    :param own_image: an image that users name themselves.
     :param running: server → the claim it runs by.
     :param adrift: server → its claim, where a pod was left by a hub that was killed while it made or deleted it.
     """
@@ -105,7 +105,7 @@ class Storm:
             self._idle.append(server)
 
     def _draw(self, server: Server) -> Choice:
-        """Draw a choice; most people ask for what they might have, with some luck."""
+        """Draw a choice; most users ask for what they might have, with some luck."""
         choice = draw_choice(self.random)
         while self.random.random() < MODESTY and self.rules.denials(server[0], choice):
             choice = draw_choice(self.random)

@@ -1,4 +1,4 @@
-"""A hub's people, groups and rules, and what people ask for, drawn at random: the same seed draws the same."""
+"""A hub's users, groups and rules, and what users ask for, drawn at random: the same seed draws the same."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class World:
 
 
 def draw_world(random: Random, *, users: int) -> World:
-    """Draw people, groups, rules and pools."""
+    """Draw users, groups, rules and pools."""
     names = tuple(f"user-{number:03}" for number in range(users))
     members: dict[str, list[str]] = {group: [] for group in GROUPS}
     for name in names:

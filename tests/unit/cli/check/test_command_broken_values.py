@@ -28,12 +28,12 @@ STEP = 1 if os.environ.get("MUTATIONS") == "all" else 5
 OVERLAY_STEP = 1 if STEP == 1 else 60
 pytestmark = pytest.mark.timeout(300 if STEP == 1 else 120)
 
-# What is said of something else that the mutation makes wrong, and that is no less true.
+# Findings about another value that the mutation makes wrong, and that are no less true.
 ELSEWHERE = {
     "impossible bound: hub.config.GPUSpawner.shared_memory.step": "hub.config.GPUSpawner.presets.train.shared_memory",
 }
 
-# What moves lines about: where they end up, they may be a part of anything.
+# Mutations that move lines: where the lines end up, they may be a part of anything.
 OF_YAML = {
     *("colon missing", "twice", "tab for spaces", "one space less", "one space more", "one step out"),
     *("unknown alias", "unknown tag", "quote not closed"),

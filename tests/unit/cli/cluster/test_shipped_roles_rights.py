@@ -1,4 +1,4 @@
-"""What is said of each right is what stands beside it in the file that admins apply."""
+"""The text about each right is the comment beside it in the file that admins apply."""
 
 from __future__ import annotations
 

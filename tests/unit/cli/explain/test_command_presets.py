@@ -176,7 +176,7 @@ LIST = {
         ],
     }
 }
-"""What the pods of the two profiles have stands in the profiles and in the chart's own values above them."""
+"""The values of the two profiles' pods stand in the profiles and in the chart's own values above them."""
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def not_in(key: str, *values: str) -> MatchExpression:
         ([{}], ()),
         ([{PRODUCT: ("A", "B")}, {PRODUCT: ("B", "C")}], (not_in(PRODUCT, "A", "B", "C"),)),
         ([{PRODUCT: ("A",)}, {GKE: ("k80",)}], (not_in(PRODUCT, "A"), not_in(GKE, "k80"))),
-        # What is not on GPU nodes only does not tell them apart when something else does.
+        # A label that other nodes have too does not mark GPU nodes if another label does.
         ([{PRODUCT: ("A",), "kubernetes.io/arch": ("amd64",), "pool": ("x",)}], (not_in(PRODUCT, "A"),)),
         ([{"pool": ("gpu",), "topology.kubernetes.io/zone": ("a",)}], (not_in("pool", "gpu"),)),
         ([{"kubernetes.io/arch": ("arm64",)}], ()),

@@ -1,4 +1,4 @@
-"""What a refresh of an open form may tell: all of the page's data that may change, and what the page's rows show."""
+"""The data of a refresh of an open form: all of the page's data that may change, and the texts of the page's rows."""
 
 from __future__ import annotations
 

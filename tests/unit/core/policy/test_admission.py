@@ -1,4 +1,4 @@
-"""Whatever the options are, the gate lets a valid choice through or raises a SelectionError."""
+"""With any options, the gate lets a valid choice through or raises a SelectionError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the form offers is exactly what the gate lets through, whatever policy, usage and quota there are."""
+"""The form offers exactly what the gate lets through, whatever policy, usage and quota there are."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ POOLS = st.builds(
 TWO_POOLS = st.tuples(POOLS, POOLS).map(
     lambda found: {name: replace(each, slug=name) for name, each in zip("pq", found, strict=True)}
 )
-# What is said of images, CPU and memory may leave nothing and so block everything, which is another matter.
+# Rules about images, CPU and memory may leave nothing and so block everything, which is another matter.
 PLAIN_RULES, PLAIN_DENIALS = (
     rules(deny=deny).map(lambda rule: replace(rule, choices={}, cpu=None, memory=None)) for deny in (False, True)
 )

@@ -35,7 +35,7 @@ def node(product: str = "", *, cpus: int = 16, gpus: int = 0) -> Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """What the hub knows of the cluster.
+    """The hub's knowledge of the cluster.
 
     :param nodes: None if it cannot read them.
     :param counts_servers: whether it can read the pods of its servers.

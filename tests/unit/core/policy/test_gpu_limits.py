@@ -1,4 +1,4 @@
-"""What limits the number of GPUs in one more server."""
+"""Limits of the number of GPUs in one more server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all rules come to for one person."""
+"""All rules of a policy, merged for one user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ResourceQuotas leave, as Kubernetes' own quota admission counts it."""
+"""The rest of ResourceQuotas, as Kubernetes' own quota admission counts it."""
 
 from __future__ import annotations
 

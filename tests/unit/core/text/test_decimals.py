@@ -1,4 +1,4 @@
-"""Numbers are read as people write them in their language, and are never taken for a thousand times as much."""
+"""Numbers are read as users write them in their language, and are never taken for a thousand times as much."""
 
 from __future__ import annotations
 

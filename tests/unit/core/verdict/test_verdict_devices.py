@@ -1,4 +1,4 @@
-"""What only drivers of Dynamic Resource Allocation offer, and devices whose plugin or driver is not there."""
+"""Devices that only drivers of Dynamic Resource Allocation offer, and devices without their plugin or driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be added: by the admin's word, and by Karpenter's NodePools."""
+"""Nodes that may be added: by the admin's settings, and by Karpenter's NodePools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy at work: real spawners of several people, in front of a server that answers lists and watches."""
+"""The policy at work: real spawners of several users, in front of a server that answers lists and watches."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class _Failing:
         return iter(self._db.query(orm.Group).join(orm.Group.users).all())
 
 
-@pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several people"])
+@pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several users"])
 def test_groups_that_are_one_to_the_policy_are_reported_once(
     db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool
 ):

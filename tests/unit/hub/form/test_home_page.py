@@ -30,7 +30,7 @@ OURS = "gpuspawner.jupyter.org/"
 
 
 class Handler:
-    """What a template reaches of a request through JupyterHub's ``static_url``."""
+    """The part of a request that JupyterHub's ``static_url`` reads."""
 
     def __init__(self, viewer: Any, languages: str = "en") -> None:
         self.current_user = viewer

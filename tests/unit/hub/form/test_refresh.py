@@ -1,4 +1,4 @@
-"""What an open form gets when it asks what is new, and how soon it is to ask again."""
+"""The answer to an open form that asks for news, and the pause until it asks again."""
 
 from __future__ import annotations
 

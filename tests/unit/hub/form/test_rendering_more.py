@@ -1,4 +1,4 @@
-"""The fields that few people change: behind a door of their own, which is open where there is something to see."""
+"""The rarely used fields under "More", which is open where a field was changed or is wrong."""
 
 from __future__ import annotations
 

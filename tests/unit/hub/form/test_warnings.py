@@ -1,4 +1,4 @@
-"""What is the matter with GPUs is worked out once, and told in the log once."""
+"""Problems of GPUs are computed once, and logged once."""
 
 from __future__ import annotations
 

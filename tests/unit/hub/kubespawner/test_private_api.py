@@ -1,4 +1,4 @@
-"""What gpuspawner needs of other projects without their word for it is one list, and the hub's start compares it."""
+"""One list has the private names of other projects that gpuspawner needs, and the hub's start compares it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_installed_versions_have_them_all():
 
 
 class Changed:
-    """What a later version may have made of a spawner."""
+    """A spawner as a later version may change it."""
 
     __module__ = "jupyterhub.spawner"
 

@@ -216,5 +216,5 @@ async def test_the_error_of_a_first_list_is_not_logged_again_when_the_hub_ends(
     with pytest.raises(ApiException, match="401"):
         await spawner._start_watching_pods()
     (failed,) = type(spawner).reflectors.values()
-    # What asyncio itself goes by; the log that it tells keeps the exception, and so the future, from being collected.
+    # With this flag, asyncio logs the exception, and the log keeps it, and so the future, from being collected.
     assert not failed.first_load_future._log_traceback

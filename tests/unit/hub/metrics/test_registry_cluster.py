@@ -1,4 +1,4 @@
-"""What a scrape of the hub's metrics finds."""
+"""The result of a scrape of the hub's metrics."""
 
 from __future__ import annotations
 

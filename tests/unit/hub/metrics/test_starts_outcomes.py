@@ -1,4 +1,4 @@
-"""What became of a start, in one word."""
+"""The outcome of a start, in one word."""
 
 from __future__ import annotations
 

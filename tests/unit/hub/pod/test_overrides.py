@@ -1,4 +1,4 @@
-"""What an admin writes over a pod's fields keeps the placement in it."""
+"""An admin's values for a pod's fields keep the placement in it."""
 
 from __future__ import annotations
 

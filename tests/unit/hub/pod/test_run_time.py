@@ -36,7 +36,7 @@ NOTHING = PodRequirements(
 
 
 class FakeSpawner:
-    """What is used of a spawner, with a pod that runs since ten for an hour at most."""
+    """The parts of a spawner that are used, with a pod that has run since ten and may run for an hour."""
 
     def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
         self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"

@@ -1,4 +1,4 @@
-"""What the form's script asks for in a header."""
+"""The request of the form's script, in a header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request sent is found in that request only, once."""
+"""The options that a request sent are found in that request only, once."""
 
 from __future__ import annotations
 

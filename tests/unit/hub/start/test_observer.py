@@ -1,4 +1,4 @@
-"""What is seen of a start, and how seldom it is looked at closely."""
+"""Facts that the hub observes of a start, and how seldom it looks closely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an open page is sent while a server starts."""
+"""Messages to an open page while a server starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DRA drivers offer is followed where it matters, and nowhere else."""
+"""Devices of DRA drivers are followed where they matter, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What quotas leave, as a server answers that has some."""
+"""The rest of quotas, read from a server that has some."""
 
 from __future__ import annotations
 
