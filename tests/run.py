@@ -243,7 +243,7 @@ class Run:
         return self._root / REPORTS / f"{outcome.suite}.log"
 
     async def _run_suite(self, outcome: Outcome, output: TextIO | None = None) -> None:
-        """Run a suite to its end; whatever becomes of it, the others go on.
+        """Run a suite to its end; the others go on even if it fails.
 
         :param output: where it prints to, None for where this program does.
         """

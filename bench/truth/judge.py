@@ -1,4 +1,4 @@
-"""Compares what was said of a pod with what became of it."""
+"""Compares the prediction about a pod with the pod's fate."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_each_user_sees_their_own_choices_and_why_the_rest_is_not_theirs(l
     assert (await shoot(limited.page, "form-limits", tmp_path)).stat().st_size < MOST_BYTES
 
 
-async def test_a_group_gives_its_people_more(limited: Person) -> None:
+async def test_a_group_gives_its_members_more(limited: Person) -> None:
     await limited.log_in("rosa")
 
     await expect(limited.choice("gpu", THEIRS)).to_be_enabled()

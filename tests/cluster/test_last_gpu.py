@@ -30,7 +30,7 @@ SERVER_ERROR = re.compile(r"\] 5\d\d [A-Z]+ /.*")
 """A request in JupyterHub's log that was answered with a fault of the hub's own."""
 
 
-def test_of_ten_people_one_gets_the_last_gpu_and_nine_a_truthful_wait(
+def test_of_ten_users_one_gets_the_last_gpu_and_nine_a_truthful_wait(
     cluster: Cluster, hub: Hub, servers: Servers, pods: Pods
 ) -> None:
     onlooker = Onlooker(hub.url, "onlooker", choice=FIELDS)

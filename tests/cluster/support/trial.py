@@ -68,7 +68,7 @@ class Trial:
         return self.visitor.get("/hub/spawn")
 
     def outcome(self, page: Page, choice: Mapping[str, object]) -> str:
-        """Return what the form says becomes of a choice, over what it stands at."""
+        """Return the form's verdict on a choice, over the form's own values."""
         filled = {**page.fields(), "gpu": "", **{key: str(value) for key, value in choice.items()}}
         if "run_time" in filled and "run_time" not in choice:
             filled["run_time"] = _SHORT  # the script keeps it within what a GPU type allows

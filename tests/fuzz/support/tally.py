@@ -1,4 +1,4 @@
-"""Counts what was sent and what became of it, so that a run says what it has tried."""
+"""Counts requests and their outcomes, so that a run says which ones it has tried."""
 
 from __future__ import annotations
 

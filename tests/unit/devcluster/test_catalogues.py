@@ -61,7 +61,7 @@ def test_a_message_has_all_plural_forms(path: Path):
 
 
 @every_language
-def test_what_people_see_is_what_stands_in_the_file(path: Path):
+def test_users_see_the_text_of_the_file(path: Path):
     """Where this fails, the package was installed before the file was changed: ``make check`` installs it again."""
     with path.with_suffix(".mo").open("rb") as file:
         built = read_mo(file)

@@ -71,7 +71,9 @@ async def test_a_saved_choice_that_is_gone_falls_back(make_spawner: MakeSpawner,
     assert page.select_one("input[name=gpu]:checked")["value"] != "mi210"
 
 
-async def test_a_group_override_goes_over_the_files_for_its_people(make_spawner: MakeSpawner, settings: dict[str, Any]):
+async def test_a_group_override_goes_over_the_files_for_its_members(
+    make_spawner: MakeSpawner, settings: dict[str, Any]
+):
     own, other = make_spawner(settings=settings), make_spawner(settings=settings, name="bob")
     write(settings, BIG)
     own._apply_overrides({"gpus": {"mi210": {"enabled": True}, "a100": {"enabled": False}}})

@@ -12,7 +12,7 @@ function values(changes = {}) {
   };
 }
 
-test("what the form does not ask for is not in the sentence", () => {
+test("fields that the form does not have are not in the sentence", () => {
   const without = { ...island, cpu: null, memory: null, run_time: null };
   assert.equal(sentenceOf(values({ cpu: "", memory: "", run_time: "" }), without), "PyTorch · 1 × A100 80 GB");
 });
@@ -30,7 +30,7 @@ test("a reference that the server does not take is not asked for", () => {
   assert.equal(troubleOf(written, data), "Fix 1 field above to continue.");
 });
 
-test("what the server said is about that reference alone", () => {
+test("the server's complaint is about that reference alone", () => {
   const data = answered("no image", "Not so.");
   const written = values({ image: "", custom_image: "quay.io/x" });
   assert.equal(complaintOfReference(written, data), "");

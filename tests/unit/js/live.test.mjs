@@ -48,7 +48,7 @@ test("more CPU and memory than any node has never fits", () => {
   assert.deepEqual(localVerdict(values({ cpu: "8" }), data), { outcome: "never", sentence, alternatives: [] });
 });
 
-test("what has to be free is what is guaranteed", () => {
+test("only the guaranteed part has to be free", () => {
   const data = { ...nodes, cpu: { ...island.cpu, guarantee: 0.5 } };
   assert.equal(localVerdict(values({ gpu_count: "2", cpu: "4" }), data).outcome, "now");
 });
@@ -110,7 +110,7 @@ test("the server's verdict on other values is not shown", () => {
   assert.equal(shown.outcome, "never");
 });
 
-test("what only the server knows is being checked while it is asked", () => {
+test("a verdict that only the server knows is \"checking\" while it is asked", () => {
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, NOW).outcome, "checking");
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, { ...NOW, isAsking: false }).outcome, "unknown");
 });
@@ -209,7 +209,7 @@ test("a link to a choice without a GPU says so", () => {
   assert.deepEqual([link.searchParams.get("gpu"), link.searchParams.has("gpu_count")], ["", false]);
 });
 
-test("what has to be free is what KubeSpawner guarantees, and nothing where it guarantees nothing", () => {
+test("KubeSpawner's guarantee has to be free, and nothing where it guarantees nothing", () => {
   const ask = (own, asked) => localVerdict(values({ gpu_count: "2", ...asked }), { ...nodes, ...own }).outcome;
   const cpu = { ...island.cpu, is_optional: true };
   assert.equal(ask({ cpu: { ...cpu, request: "1" } }, { cpu: "32" }), "now");

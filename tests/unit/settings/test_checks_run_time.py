@@ -33,7 +33,7 @@ def problems(**raw: Any) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_a_limit_below_what_people_choose_from_is_wrong_where_it_stands(raw: dict[str, Any], path: str):
+def test_a_limit_below_all_choices_is_wrong_where_it_stands(raw: dict[str, Any], path: str):
     assert problems(**written(raw, "15m"), run_time=CHOSEN) == [
         (path, "must be at least run_time.min (30 minutes), not 15 minutes")
     ]

@@ -21,7 +21,7 @@ Server = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """One request for a server and what became of it; times are monotonic, in seconds.
+    """One request for a server and its outcome; times are monotonic, in seconds.
 
     :param runs_since: when it was known to run.
     :param ends_since: when the hub was asked to stop it.

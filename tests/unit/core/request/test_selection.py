@@ -340,7 +340,7 @@ def test_options_are_written_in_the_contracts_notation():
     ("millis", "text"),
     [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
 )
-def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
+def test_the_summary_counts_cpus_in_common_words(millis: int, text: str):
     assert summarize_selection(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOG) == text
 
 

@@ -42,7 +42,7 @@ SUFFIXES = {
 
 
 @given(AMOUNTS)
-def test_memory_for_people_reads_back_as_the_same_bytes(size: int):
+def test_memory_for_users_reads_back_as_the_same_bytes(size: int):
     assert parse_memory(format_memory(size)) == size
 
 
@@ -57,7 +57,7 @@ def test_memory_of_a_form_field_reads_back_as_the_same_bytes(size: int):
 
 
 @given(st.integers(0, 2**40))
-def test_cpus_for_people_read_back_as_the_same_millicores(millis: int):
+def test_cpus_for_users_read_back_as_the_same_millicores(millis: int):
     assert parse_cpu(format_cpu(millis)) == millis
 
 

@@ -64,7 +64,7 @@ def test_groups_that_no_rule_needs_are_not_read(db: Any):
     assert UserGroups().read_person(found, Policy()) == Person(name="ada")
 
 
-def test_groups_of_several_people_are_read_at_once_and_casefolded(db: Any):
+def test_groups_of_several_users_are_read_at_once_and_casefolded(db: Any):
     groups = UserGroups().read_groups({"ada", "bob", "eve", "zoe"}, spawner(db))
     assert groups == {"ada": {"ml", "strasse"}, "bob": {"ml"}}
 

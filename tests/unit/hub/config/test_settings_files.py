@@ -190,7 +190,7 @@ MISHAPS = {
 
 
 @pytest.mark.parametrize("mishap", MISHAPS)
-def test_whatever_becomes_of_a_file_the_last_good_settings_stay(
+def test_with_any_fault_of_a_file_the_last_good_settings_stay(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture, mishap: str
 ):
     spoil, reason = MISHAPS[mishap]

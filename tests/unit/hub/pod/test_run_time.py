@@ -157,7 +157,7 @@ def test_a_pod_that_runs_on_says_nothing(admins: dict[str, Any] | None):
     assert add_run_time(NOTHING, admins) is NOTHING
 
 
-async def test_a_run_time_is_in_the_pod_for_kubernetes_for_people_and_for_programs(make_spawner: MakeSpawner):
+async def test_a_run_time_is_in_the_pod_for_kubernetes_for_users_and_for_programs(make_spawner: MakeSpawner):
     run_time = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
     pod = await pod_of(make_spawner(settings={**SETTINGS, "run_time": run_time}), {"gpu": "a100", "run_time": "30m"})
     assert pod["spec"]["activeDeadlineSeconds"] == 1800
