@@ -81,7 +81,7 @@ async def test_shared_memory_is_never_more_than_the_memory(person: Person) -> No
     )
 
 
-async def test_what_is_wrong_there_comes_back_with_the_door_open(person: Person) -> None:
+async def test_a_wrong_field_under_more_comes_back_with_more_open(person: Person) -> None:
     await person.log_in("mistaken")
     await open_more(person)
     await person.field("run_time").fill("13h")

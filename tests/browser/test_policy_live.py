@@ -166,9 +166,7 @@ def told(page: Page, name: str) -> Locator:
     return page.locator(f"#gpuspawner-{name}")
 
 
-async def test_what_is_out_of_reach_is_greyed_with_its_reason_and_the_keyboard_passes_it_by(
-    page: Page, site: Site
-) -> None:
+async def test_denied_rows_are_greyed_with_their_reason_and_the_keyboard_passes_them_by(page: Page, site: Site) -> None:
     await open_form(page, site)
 
     await expect(radio(page, "gpu", "h100")).to_be_disabled()
@@ -326,7 +324,7 @@ async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(pag
     await expect(preset(page, 2)).to_be_enabled()
 
 
-async def test_what_is_not_for_this_person_is_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
+async def test_denied_rows_are_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
     policy = CATALOG.policy
     assert policy is not None
     site.catalog = replace(CATALOG, policy=replace(policy, hide=True))

@@ -309,7 +309,7 @@ def told(
 
 
 @pytest.mark.parametrize(("severity", "code", "named"), FAULTS)
-def test_what_was_planted_is_found_by_name(
+def test_planted_faults_are_found_by_name(
     severity: str, code: str, named: str | None, told: tuple[tuple[int, Found], tuple[int, Found]]
 ):
     found = [each for each in told[0][1].get(code, []) if named is None or named in each["objects"]]
@@ -321,7 +321,7 @@ def test_nothing_else_is_found(told: tuple[tuple[int, Found], tuple[int, Found]]
     assert (told[0][0], set(told[0][1])) == (1, {code for _, code, _ in FAULTS})
 
 
-def test_what_was_taken_out_is_found_no_more(told: tuple[tuple[int, Found], tuple[int, Found]]):
+def test_removed_faults_are_found_no_more(told: tuple[tuple[int, Found], tuple[int, Found]]):
     assert told[1] == (0, {})
 
 

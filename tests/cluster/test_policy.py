@@ -157,7 +157,7 @@ def test_an_admin_who_starts_a_server_for_a_user_has_that_users_limits(site: Sit
     assert site.gpus() == {}
 
 
-def test_what_was_stored_is_judged_by_what_may_be_had_now(site: Site) -> None:
+def test_stored_options_are_checked_against_the_limits_of_now(site: Site) -> None:
     assert site.ask("dana", count=4).status in {201, 202}
     site.wait_gpus("dana", 4)
     site.hub.client.stop_server("dana")

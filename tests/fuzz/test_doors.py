@@ -95,7 +95,7 @@ def often(examples: int) -> hypothesis.settings:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_generated_is_accepted_or_refused(
+def test_generated_requests_are_accepted_or_refused(
     way: str, stand: Stand, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door=way, site=stand.site.name, wanted=SHARE)
@@ -131,7 +131,7 @@ def test_whatever_an_open_forms_script_says_the_form_is_shown(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_nasty_is_accepted_or_refused_in_time(
+def test_nasty_requests_are_accepted_or_refused_in_time(
     way: str, stand: Stand, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door=way, site=f"{stand.site.name}, corpus")

@@ -310,7 +310,7 @@ def test_the_hub_and_its_init_container_are_the_same_image():
     assert container["image"] == "{name}:{tag}".format(**hub["image"])
 
 
-def test_what_is_mounted_is_there():
+def test_mounted_volumes_exist():
     hub = values()
     (container,) = hub["initContainers"]
     volumes = {volume["name"] for volume in hub["extraVolumes"]}

@@ -105,7 +105,7 @@ async def test_a_wrong_form_comes_back_as_it_was_typed_with_the_message_at_the_f
     assert "number" in page.get_text()
 
 
-async def test_what_was_typed_is_shown_once(make_spawner: MakeSpawner):
+async def test_typed_text_is_shown_once(make_spawner: MakeSpawner):
     spawner = make_spawner()
     with pytest.raises(web.HTTPError):
         await read_form(spawner, {**FORM, "cpu": ["3cores"]})

@@ -95,7 +95,7 @@ async def test_a_refused_start_is_explained_in_the_language_of_its_request(make_
     assert told.startswith("gpu_count: 一个服务器中的 GPU")
 
 
-async def test_what_is_stored_is_in_english(make_spawner: MakeSpawner):
+async def test_stored_texts_are_in_english(make_spawner: MakeSpawner):
     spawner = make_spawner()
 
     async def start() -> object:

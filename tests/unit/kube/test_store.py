@@ -236,7 +236,7 @@ async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store
     assert inventory.reason == ""
 
 
-async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
+async def test_old_data_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
     await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 503, PODS: 503}

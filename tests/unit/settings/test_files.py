@@ -165,7 +165,7 @@ def test_all_wrong_files_are_reported_at_once(tmp_path: Path):
 # -- whether they changed ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_anew_is_another(tmp_path: Path):
+def test_a_rewritten_file_has_another_fingerprint(tmp_path: Path):
     path = written(tmp_path, "a: 1")
     before = compute_fingerprint([str(path)])
     assert before == compute_fingerprint([str(path)])

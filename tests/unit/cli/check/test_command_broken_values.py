@@ -96,7 +96,7 @@ def untold(tried: list[Mutation], file: Path, *, folder: Path, below: tuple[Path
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda file: file.stem)
-def test_what_is_broken_is_right_before(file: Path):
+def test_the_values_are_right_before_a_mutation(file: Path):
     assert found_in(file) == []
 
 

@@ -21,7 +21,9 @@ BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
         (BELOW, "\njupyterhub: {hub: 5}", "jupyterhub.hub", "must be a mapping, not a number"),
     ],
 )
-def test_what_is_no_section_is_an_error_with_its_place(lower: str, upper: str, path: str, message: str, tmp_path: Path):
+def test_a_section_of_the_wrong_type_is_an_error_with_its_place(
+    lower: str, upper: str, path: str, message: str, tmp_path: Path
+):
     (found,) = (each for each in told(written(tmp_path, lower, upper)) if each.code == "wrong_type")
     assert (found.path, found.code, found.message, found.severity) == (path, "wrong_type", message, Severity.ERROR)
     assert found.place

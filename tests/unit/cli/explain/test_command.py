@@ -117,7 +117,7 @@ async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     assert (code, told.splitlines()[0]) == (3, "Availability unknown: the Kubernetes API server cannot be reached.")
 
 
-async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: WatchServer):
+async def test_unknown_counts_can_be_written_in_any_format(call: Call, server: WatchServer):
     server.denied = {("list", "nodes")}
     for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
         code, told = await call("--gpu", "a100-80gb", "--output", output)

@@ -55,7 +55,7 @@ async def test_what_no_node_has_is_never(parsed: Parsed):
     assert [each["cpu"] for each in found.nearest] == [16]
 
 
-async def test_what_is_not_valid_is_said_by_its_fields(parsed: Parsed):
+async def test_invalid_options_are_named_by_their_fields(parsed: Parsed):
     found = await explained(parsed, {"gpu": "a100", "cpu": 999})
     assert (found.outcome, [problem.field for problem in found.invalid]) == ("refused", ["cpu", "gpu"])
     assert [each["field"] for each in found.serialize(manifest=True)["invalid"]] == ["cpu", "gpu"]

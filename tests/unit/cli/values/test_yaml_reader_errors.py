@@ -32,6 +32,6 @@ def test_a_mistake_is_reported_in_a_sentence_at_its_place(text: str, place: tupl
     assert told in flaw.message
 
 
-def test_what_is_quoted_cannot_control_a_terminal():
+def test_quoted_text_cannot_control_a_terminal():
     (flaw,) = read_yaml("a: *x\x1b[31m", file="f").flaws
     assert flaw.message.isprintable()

@@ -118,7 +118,7 @@ def test_anything_else_is_none(text: str):
 
 
 @given(REGISTRIES, PATHS, TAGS, DIGESTS)
-def test_what_is_put_together_is_taken_apart(registry: str, path: str, tag: str, digest: str):
+def test_a_reference_made_of_parts_is_parsed_into_them(registry: str, path: str, tag: str, digest: str):
     expected = ImageReference(registry=registry.lower(), repository=path, tag=tag, digest=digest)
     assert parse_reference(text_of(f"{registry}/{path}", tag, digest)) == expected
 

@@ -237,7 +237,7 @@ def test_a_profile_is_named_by_its_memory(profile: str, gib: int):
 
 
 @pytest.mark.parametrize("profile", [None, "", "cpx_nps4"])
-def test_what_is_no_profile_has_no_memory(profile: str | None):
+def test_text_that_is_no_mig_profile_has_no_memory(profile: str | None):
     assert parse_mig_memory(profile) is None
 
 

@@ -76,7 +76,7 @@ def test_an_image_of_ones_own_that_is_not_allowed_is_a_card_without_a_field():
     assert policy_of(view_for(allowed(Rule(custom_images=False), custom_images=None))).custom_image is None
 
 
-def test_what_is_never_for_this_person_is_left_out_where_the_admin_says_so():
+def test_choices_denied_for_good_are_left_out_where_the_admin_says_so():
     images = {
         "torch": Image(slug="torch", display_name="Torch", image="t"),
         "cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=()),
@@ -95,7 +95,7 @@ def test_a_limit_of_0_is_never_for_this_person():
     assert (types(view), policy_of(view).in_use) == ({}, "")
 
 
-def test_what_is_in_use_now_is_never_left_out():
+def test_types_denied_only_for_now_are_never_left_out():
     rule = Rule(max_gpus=2)
     view = view_for(allowed(Policy(default=rule, hide=True), servers=[server("a100", 2)]))
     reason = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first."

@@ -242,7 +242,7 @@ def test_without_a_policy_and_a_quota_nothing_is_worked_out():
     assert explain_most(limits, "t4") == ""
 
 
-def test_what_is_in_reach_is_a_catalog_of_its_own():
+def test_allowed_choices_are_a_catalog_of_their_own():
     rule = Rule(
         choices={"image": frozenset({"torch"})},
         gpus={"t4": GPUTypeRule(max_gpus_per_server=2)},
@@ -301,7 +301,7 @@ def test_a_default_run_time_becomes_the_longest_of_the_type(policy: Rule | None)
     assert refused(limits, {"gpu": "t4", "run_time": "5h"}) == [("run_time", "run_time_not_allowed")]
 
 
-def test_what_was_let_through_is_let_through_again():
+def test_an_admitted_choice_is_admitted_again():
     limits = allowed(Rule(max_runtime_s=100 * 60), **SHORT)
     selection = admit({"gpu": "t4"}, limits).selection
     assert selection.run_time_s == 90 * 60

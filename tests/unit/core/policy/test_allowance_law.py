@@ -237,7 +237,7 @@ def test_what_validates_in_reach_is_what_no_rule_refuses(limits: Allowance, opti
 
 # Only a quarter of these options are admitted: several for each allowance leave few allowances without any.
 @given(ALLOWANCES, st.lists(PARTIAL, min_size=4, max_size=8))
-def test_what_is_left_out_is_filled_in_with_what_is_allowed(limits: Allowance, options: list[dict[str, Any]]):
+def test_omitted_options_get_allowed_values(limits: Allowance, options: list[dict[str, Any]]):
     selections = [selection for each in options if (selection := passed(each, limits))]
     assume(selections)
     for selection in selections:

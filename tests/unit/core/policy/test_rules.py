@@ -68,7 +68,7 @@ def test_a_group_changes_only_what_it_says():
         ("bob", ("ml",), 2),
     ],
 )
-def test_what_is_said_of_one_person_comes_last(name: str, groups: Iterable[str], most: int):
+def test_rules_for_one_user_come_last(name: str, groups: Iterable[str], most: int):
     assert resolve_rule(POLICY, Person(name=name, groups=frozenset(groups))).max_gpus == most
 
 

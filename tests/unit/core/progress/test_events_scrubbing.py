@@ -36,7 +36,7 @@ from tests.unit.core.starts import event
         ("kubelet", "OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8"),
     ],
 )
-def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, message: str):
+def test_messages_about_the_pod_itself_are_kept(component: str, reason: str, message: str):
     assert scrub_event(event(component, reason, message))["message"] == message
 
 

@@ -71,7 +71,7 @@ RUNS = "The program of your server is starting."
         (container(waits("CrashLoopBackOff"), last=ended("Error", 1)), []),
     ],
 )
-def test_what_was_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
+def test_a_pull_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
     events = parse_events([event("kubelet", "Pulled", PULLED)])
     current = describe_on_node(Facts(pod=pod(node="n", containers=[raw])), events)
     ready = describe_on_node(Facts(pod=pod(node="n", containers=[raw], conditions={"Ready": {}})), events)
@@ -161,7 +161,7 @@ def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reas
         ("Unable to attach or mount volumes: timed out", None),
     ],
 )
-def test_what_is_missing_is_given_up_after_a_while(message: str, code: str | None):
+def test_a_start_with_a_missing_volume_is_given_up_after_a_while(message: str, code: str | None):
     found = told(event("kubelet", "FailedMount", message))
     assert (found.failure.code if found.failure else None, found.after_s) == (code, 45.0 if code else 0.0)
 

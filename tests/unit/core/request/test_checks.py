@@ -182,7 +182,7 @@ def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int
         ([], "wrong_type"),
     ],
 )
-def test_what_is_no_whole_number_is_noted(value: object, code: str):
+def test_a_count_that_is_no_whole_number_is_noted(value: object, code: str):
     problems = Problems()
     assert problems.check_gpu_count(value, T4) == 0
     assert noted(problems)["gpu_count"][0] == code

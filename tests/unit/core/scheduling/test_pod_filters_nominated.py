@@ -109,7 +109,7 @@ def test_on_a_node_that_makes_no_domain_they_spread_nothing():
     assert spread.allows_with(NODE, [nominated(), nominated()])
 
 
-def test_what_is_requested_counts_them():
+def test_requested_amounts_count_nominated_pods():
     occupancy = Occupancy.build([NODE], [nominated(3), pod("bound", 2, node="a")])
     assert NominatedPods(pod(), occupancy).get_requested("a") == {"cpu": 5, "pods": 2}
     assert NominatedPods(pod(), occupancy).get_requested("b") == {}

@@ -91,7 +91,7 @@ def test_copies_that_have_a_say_in_each_others_place_are_not_counted():
     assert (found.answer, found.places, found.places_exact) == (Answer.YES, 1, False)
 
 
-def test_what_is_undecided_leaves_no_sure_place():
+def test_an_undecided_demand_leaves_no_sure_place():
     occupancy = Occupancy.build([node("a"), node("b", 1)], [])
     found = scan_nodes(pod(undecided=("a claim",)), occupancy)
     assert found == ScanResult(
@@ -107,7 +107,7 @@ def test_what_is_undecided_leaves_no_sure_place():
     )
 
 
-def test_what_is_undecided_does_not_matter_where_no_node_is_left():
+def test_an_undecided_demand_does_not_matter_where_no_node_is_left():
     found = scan_nodes(pod(undecided=("a claim",)), Occupancy.build([node("a", 1)], []))
     assert (found.answer, found.undecided) == (Answer.NO, ())
 

@@ -127,7 +127,7 @@ def test_memory_is_read_as_jupyterhub_reads_it(text: object, size: int):
         [1],
     ],
 )
-def test_what_is_no_memory_is_refused(junk: object):
+def test_text_that_is_no_memory_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_memory(junk)
 
@@ -142,7 +142,7 @@ def test_cpus_are_read_in_millicores(text: object, millis: int):
 @pytest.mark.parametrize(
     "junk", ["", "m", "2 CPUs", "1e3", "-1", "+1", "½", None, True, float("nan"), float("inf"), [2]]
 )
-def test_what_is_no_number_of_cpus_is_refused(junk: object):
+def test_text_that_is_no_number_of_cpus_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_cpu(junk)
 
@@ -172,7 +172,7 @@ def test_kubernetes_units_are_kubernetes_own(text: object, number: Fraction | in
 @pytest.mark.parametrize(
     "junk", ["", "1 G", "1g", "1KiB", "-1", "1e999", "1e9999999999", "9223372036854775808", "10E", None, True, {}]
 )
-def test_what_is_no_kubernetes_quantity_is_refused(junk: object):
+def test_text_that_is_no_kubernetes_quantity_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_quantity(junk)
 

@@ -123,7 +123,7 @@ def test_what_may_be_added_counts_as_there():
         ((pod(1, on="b"),), pod(), "other servers keep it off the nodes with a free A100"),
     ],
 )
-def test_what_is_taken_is_said_in_the_users_words(pods: tuple[Pod, ...], wanted: Pod, clause: str):
+def test_amounts_in_use_are_named_in_the_users_words(pods: tuple[Pod, ...], wanted: Pod, clause: str):
     assert waits(wanted, node("a", 4, 32, 256), node("b", 1, 64, 128), pods=pods) == clause
 
 

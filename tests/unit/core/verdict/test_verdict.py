@@ -97,7 +97,7 @@ def test_what_a_new_node_would_take_is_not_never(gpus: int):
         {"allocatable": {"cpu": 64_000, "memory": 256 * GIB, "pods": 10, GPU: 0}},
     ],
 )
-def test_what_is_out_of_service_may_come_back(changes: dict[str, Any]):
+def test_a_node_out_of_service_may_come_back(changes: dict[str, Any]):
     assert judged(pod(), node(**changes)).outcome is Outcome.WAITS
 
 
@@ -120,7 +120,7 @@ def test_without_pods_only_never_is_certain(gpus: int, outcome: Outcome):
 
 @pytest.mark.parametrize("age_s", [MAX_DATA_AGE_S + 1, None])
 @pytest.mark.parametrize("gpus", [1, 5])
-def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
+def test_old_data_is_not_relied_on(age_s: float | None, gpus: int):
     found = predict_verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
@@ -161,12 +161,12 @@ def test_a_server_that_fits_no_node_for_now_waits_whatever_its_runtime_class_add
     assert (found.outcome, found.reason) == (Outcome.WAITS, "All 4 are in use.")
 
 
-def test_what_is_not_decided_is_unknown_and_never_now():
+def test_an_undecided_demand_is_unknown_and_never_now():
     wanted = pod(constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert said(wanted, node()) == "Availability unknown: it depends on a resource claim."
 
 
-def test_what_is_not_decided_does_not_hide_what_can_never_be():
+def test_an_undecided_demand_does_not_hide_an_impossible_one():
     wanted = pod(gpus=5, constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert judged(wanted, node()).outcome is Outcome.NEVER
 
@@ -265,7 +265,7 @@ def test_starting_now_is_what_the_verdict_says(
 
 
 @pytest.mark.parametrize("unread", [Inventory(age_s=1.0), Inventory(nodes=(node(),), age_s=1.0)])
-def test_what_is_not_known_does_not_start_now(unread: Inventory):
+def test_unread_data_never_means_now(unread: Inventory):
     assert not starts_now(pod(), unread)
 
 

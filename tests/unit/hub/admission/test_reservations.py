@@ -140,7 +140,7 @@ async def test_while_groups_cannot_be_read_such_a_pod_counts_towards_every_pool(
     assert [each.pools for each in hub.read() or ()] == [()]
 
 
-async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catalog(hub: Hub):
+async def test_facts_of_a_pod_are_not_computed_again_for_an_equal_catalog(hub: Hub):
     hub.put(pools="-")
     hub.read()
     hub.read(catalog=replace(CATALOG, gpus={slug: replace(gpu, max_count=2) for slug, gpu in GPUS.items()}))

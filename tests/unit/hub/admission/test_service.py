@@ -207,7 +207,7 @@ async def test_with_a_policy_pods_are_read_before_a_form_is_shown(make_spawner: 
     assert server.asked(PODS, watch=False) != []
 
 
-async def test_what_is_sent_from_a_form_is_refused_there_and_holds_nothing(
+async def test_a_sent_form_beyond_the_limits_is_refused_there_and_holds_nothing(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     server.put(PODS, pod("ada", "old", gpus=3))

@@ -284,7 +284,7 @@ def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp
     assert len(parsed) == 3
 
 
-def test_what_was_changed_for_a_person_goes_over_the_files(follow: Follow, hours: Hours, tmp_path: Path):
+def test_changes_for_one_user_go_over_the_files(follow: Follow, hours: Hours, tmp_path: Path):
     (tmp_path / "a.yaml").write_text(T4)
     settings = follow(tmp_path)
     of_group = {**BASE, "gpus": {**BASE["gpus"], "t4": {"max_count": 8}, "l40": {"resource": "nvidia.com/gpu"}}}
@@ -310,7 +310,7 @@ def test_a_wrong_change_for_a_person_is_wrong_for_that_person(follow: Follow, tm
     assert settings.is_valid
 
 
-def test_what_is_wrong_at_first_is_an_error_with_the_file(follow: Follow, tmp_path: Path):
+def test_a_file_that_is_wrong_at_first_is_an_error_with_its_name(follow: Follow, tmp_path: Path):
     (tmp_path / "a.yaml").write_text(BROKEN)
     with pytest.raises(SettingsError, match=r"gpus\.t4\.max_cnt: .*a\.yaml"):
         follow(tmp_path)

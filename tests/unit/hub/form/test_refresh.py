@@ -101,7 +101,7 @@ def test_the_age_of_the_counts_is_no_news():
     assert changes(updates, replace(VIEW, age_s=9.0, age_text="as of 2 min ago"), since=tag) is None
 
 
-def test_what_was_not_used_for_longest_is_forgotten():
+def test_the_least_recently_used_view_is_forgotten():
     updates = FormUpdates(limit=2)
     views = [replace(VIEW, capacity_notice=text) for text in ("a", "b", "c")]
     first, second = updates.remember(views[0]), updates.remember(views[1])

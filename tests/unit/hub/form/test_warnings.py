@@ -166,7 +166,7 @@ async def test_a_preset_that_is_left_out_is_reported_once_and_again_when_it_was_
     assert await said(GOOD) == [MISSING]
 
 
-async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
+async def test_warnings_about_nodes_begin_with_gpus_beside_presets_too(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)

@@ -80,7 +80,7 @@ async def test_looking_at_a_server_does_with_what_is_known_while_nothing_can_be_
     assert (await spawner.poll(), len(server.requests)) == (1, known)
 
 
-async def test_what_was_known_stays_where_the_next_first_list_was_cancelled():
+async def test_the_previous_reflector_stays_where_the_next_first_list_was_cancelled():
     dead, made = reflector(error=ValueError("x")), reflector(loaded=False)
     reflectors = {"pods": dead}
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):

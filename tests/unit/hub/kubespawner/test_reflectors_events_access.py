@@ -152,7 +152,7 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
 
 
 @pytest.mark.parametrize(("kubespawner", "error"), [({}, ApiException), (EVERYWHERE, SystemExit)])
-async def test_what_is_no_refusal_is_kubespawners(
+async def test_other_errors_than_refusals_are_left_to_kubespawner(
     make_spawner: MakeSpawner, server: WatchServer, kubespawner: dict[str, Any], error: type[BaseException]
 ):
     spawner = make_spawner(kubespawner=kubespawner)

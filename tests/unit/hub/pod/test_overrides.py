@@ -175,7 +175,7 @@ def test_fields_of_the_container_that_the_admin_does_not_write_over_are_not_adde
         V1ResourceRequirements(limits={"cpu": "9", "example.com/fpga": "1", "amd.com/gpu": "1"}),
     ],
 )
-def test_what_was_chosen_wins_in_resources(own: Any):
+def test_the_choice_wins_in_resources(own: Any):
     assert container({"resources": own}, extended_resources={"nvidia.com/gpu": 2})["resources"] == {
         "limits": {"cpu": 1.5, "memory": 8, "nvidia.com/gpu": "2", "example.com/fpga": "1"},
         "requests": {"cpu": 0.75, "memory": 4},

@@ -11,7 +11,7 @@ T4 = GPUType(
 )
 
 
-def test_what_was_known_of_a_start_is_not_known_of_the_next():
+def test_facts_of_a_start_are_not_kept_for_the_next():
     async def look(_pod: object) -> None: ...
 
     start = StartState(

@@ -31,7 +31,7 @@ async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
         yield CoreV1Api(client)
 
 
-async def test_what_is_left_is_read(api: CoreV1Api):
+async def test_the_rest_of_a_quota_is_read(api: CoreV1Api):
     assert await ResourceQuotas(api).read_remaining("hub") == RemainingQuota(left={"requests.nvidia.com/gpu": 3})
 
 

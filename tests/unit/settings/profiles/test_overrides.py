@@ -118,7 +118,7 @@ def test_accelerators_are_distinguished_from_other_resources(resources: Any, exp
         ),
     ],
 )
-def test_what_is_changed_is_noted(splitter: OverrideSplitter, notes: NoteList, override: Any, cause: Any, field: str):
+def test_changed_values_are_noted(splitter: OverrideSplitter, notes: NoteList, override: Any, cause: Any, field: str):
     assert splitter.split(override, profile="P") is not None
     assert [(each.cause, each.profile, each.field) for each in notes.notes] == [(cause, "P", field)]
 

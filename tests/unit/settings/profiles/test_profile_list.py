@@ -177,7 +177,7 @@ def test_keys_that_kubespawner_does_not_read_are_noted(
         ),
     ],
 )
-def test_what_is_no_profile_list_is_refused_with_its_path(
+def test_a_broken_profile_list_is_refused_with_its_path(
     parser: ProfileListParser, profile_list: Any, path: Any, message: str
 ):
     with pytest.raises(ProfileListError) as caught:
