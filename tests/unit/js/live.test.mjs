@@ -110,7 +110,7 @@ test("the server's verdict on other values is not shown", () => {
   assert.equal(shown.outcome, "never");
 });
 
-test("a verdict that only the server knows is \"checking\" while it is asked", () => {
+test("a verdict that only the server knows is being checked while it is asked", () => {
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, NOW).outcome, "checking");
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, { ...NOW, isAsking: false }).outcome, "unknown");
 });
