@@ -88,7 +88,7 @@ test-faults: ## Break the API server in 33 ways and compare what the hub says of
 	@$(PREPARE) cluster
 	@$(RUN) tests/run.py faults
 
-test-storm: ## Let 200 people with random rules start and stop servers 2,000 times [SEED=of the rules]
+test-storm: ## Let 200 users with random rules start and stop servers 2,000 times [SEED=of the rules]
 	@$(PREPARE) cluster
 	@$(if $(SEED),GPUSPAWNER_STORM_SEED=$(SEED)) $(RUN) tests/run.py storm
 

@@ -1,4 +1,4 @@
-"""An API server over one connection, as plain JSON: what thousands of small calls need, and no more."""
+"""An API server over one connection, as plain JSON: just enough for thousands of small calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""etcd, an API server and, if wanted, kube-scheduler, and nothing else: nobody changes what is put in there.
+"""etcd, an API server and, if wanted, kube-scheduler, and nothing else, so no controller changes the test's objects.
 
 No controller manager taints nodes or binds volumes, no kubelet starts pods, so a scene stays as it was drawn. The
 scheduler runs with the plugins and settings it has by default.
@@ -32,7 +32,7 @@ SCHEDULER_USER = "system:kube-scheduler"
 # finalizers that only the controller manager takes away, ServiceAccounts that only it makes.
 SWITCHED_OFF = "TaintNodesByCondition,StorageObjectInUseProtection,ServiceAccount"
 ETCD_QUOTA_BYTES = 8 * 1024**3
-"""What etcd advises as the most; by default it takes no more writes after 2 GiB, less than a large cluster needs."""
+"""The largest size etcd advises; by default it takes no more writes after 2 GiB, less than a large cluster needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def control_plane(*, scheduler: bool = True) -> Iterator[ControlPlane]:
 
     Raises DevclusterError where it does not come up in time.
 
-    :param scheduler: whether somebody binds the pods that are bound to no node.
+    :param scheduler: whether a scheduler binds the pods that have no node yet.
     """
     binaries = build.ensure(report=print)
     with contextlib.ExitStack() as started:
@@ -158,7 +158,7 @@ def _scheduler(folder: Path, port: int) -> tuple[str, ...]:
 
 
 def _kubeconfig(folder: Path, port: int, *, user: str) -> Path:
-    """Write a kubeconfig for somebody whose key pair is in the folder."""
+    """Write a kubeconfig for a user whose key pair is in the folder."""
     cluster = {"server": f"https://{HOST}:{port}", "certificate-authority": str(folder / "ca.crt")}
     keys = {"client-certificate": str(folder / f"{user}.crt"), "client-key": str(folder / f"{user}.key")}
     document: dict[str, Any] = {

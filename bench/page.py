@@ -1,4 +1,4 @@
-"""What the form weighs and how fast it answers in a real browser, beside KubeSpawner's own form with the same choices.
+"""The form's size and speed in a real browser, beside KubeSpawner's own form with the same choices.
 
 The page comes from a small site on this machine, so that no cluster is needed; each answer has other counts. Scripts
 and style sheets are minified as in the wheel.

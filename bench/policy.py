@@ -1,11 +1,11 @@
-"""What the policy and the gate add to a spawn, in a hub that is busy: 200 servers run, and everybody is in ten groups.
+"""The cost of the policy and the gate in a spawn, in a busy hub: 200 servers run, and each user is in ten groups.
 
-A choice passes the gate when its options are applied. Servers are counted, what the person may have is worked out, and
+A choice passes the gate when its options are applied. Servers are counted, the user's allowance is computed, and
 the start is written down; one pod has changed since the spawn before. The start checks the choice a second time only if
 a hook has changed it, or if the catalog has changed. Groups come from a database (SQLite in memory), where JupyterHub
 itself reads them at each start. Nothing is sent to a cluster, which a spawn does a dozen times anyway.
 
-What is measured is processor time of the hub's thread: other programs on the machine cannot lengthen it.
+The measure is processor time of the hub's thread: other programs on the machine cannot lengthen it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _database() -> Any:
 
 
 def _policy() -> Policy:
-    """Return rules that ask for everything that can be asked for."""
+    """Return rules that use every kind of limit."""
     default = Rule(
         choices={"image": frozenset({ANY})},
         custom_images=False,
@@ -162,7 +162,7 @@ def _policy() -> Policy:
 
 
 def _pod(number: int, *, version: int) -> Mapping[str, Any]:
-    """Return a server's pod as the API server sends it, without what nobody looks at here."""
+    """Return a server's pod as the API server sends it, with only the keys that are read here."""
     amounts = {"cpu": "4", "memory": str(16 * GIB), "nvidia.com/gpu": "1"}
     notes = {"gpu": f"gpu-{number % 16}", "gpu-count": "1", "pools": "pool-1,pool-2"}
     annotations = {f"gpuspawner.jupyter.org/{name}": value for name, value in notes.items()}

@@ -63,7 +63,7 @@ def measure() -> Result:
             "p50_ms": percentiles[49],
             "p99_ms": percentiles[98],
             "max_ms": max(times_ms[WARM_UP:]),
-            # What other programs on the machine cannot lengthen: tells a slow form from a busy machine.
+            # Processor time, which other programs cannot lengthen: tells a slow form from a busy machine.
             "cpu_p99_ms": statistics.quantiles(cpu_ms[WARM_UP:], n=100)[98],
         },
         budgets={"p99_ms": P99_BUDGET_MS},

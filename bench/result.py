@@ -1,4 +1,4 @@
-"""What a measurement found, what it may find at most, and on which machine with which versions."""
+"""The result of a measurement, its limits, and the machine and versions it was made with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Result:
 
     :param values: figures by name; the unit is the name's last part.
     :param budgets: largest value that some of them may have.
-    :param details: what the figures were made from, kept in the file only.
+    :param details: the raw data of the figures, kept in the file only.
     """
 
     name: str

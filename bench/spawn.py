@@ -15,7 +15,7 @@ resource that the node's status was given for the purpose, because its stand-in 
 Neither makes a volume claim. Where KubeSpawner has to make one first, GPUSpawner looks at a draft of the pod before
 that, which takes one manifest more.
 
-Nobody asks the hub whether it is done: answering would be a third of the processor time that is measured, and more of
+No request asks the hub whether it is done: answers would be a third of the processor time that is measured, and more of
 it the longer a round takes. Its log says when a server is ready.
 """
 
@@ -45,7 +45,7 @@ from devcluster.processes import poll
 
 WALL_RATIO_BUDGET = 1.05
 CPU_RATIO_BUDGET = 1.15
-"""What a start does beyond KubeSpawner's costs about a tenth of its processor time: docs/decisions/0054."""
+"""GPUSpawner's own part of a start costs about a tenth of KubeSpawner's processor time: docs/decisions/0054."""
 RESOURCE = "bench.example/gpu"
 LABEL = "bench.example/card"
 ROUNDS_OF_A_PROCESS = 4
@@ -53,7 +53,7 @@ START_TIMEOUT_S = 180
 PROXY_TIMEOUT_S = 10
 POLL_INTERVAL_S = 0.05
 READY = re.compile(rb"User \S+ took [0-9.]+ seconds to start")
-"""What JupyterHub's log says of each server that is ready."""
+"""JupyterHub's log line for each server that is ready."""
 Start = tuple[Hub, str]
 """A hub and the name of a user whose server it starts."""
 CPU_CLOCK = 2
@@ -64,7 +64,7 @@ WEB_SERVER = ["/bin/busybox", "httpd", "-f", "-p", "8888", "-h", "/mnt"]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one start of all of a hub's servers took.
+    """The cost of one start of all of a hub's servers.
 
     :param wall_s: from the first request until the hub's log calls the last server ready.
     :param cpu_s: processor time of the hub's process meanwhile.
@@ -141,7 +141,7 @@ def _compare(found: Mapping[str, list[Round]], servers: int) -> Result:
 
 
 Pair = tuple[float, float]
-"""What one round took of GPUSpawner, and of KubeSpawner."""
+"""The cost of one round of GPUSpawner, and of KubeSpawner."""
 
 
 def _ratio(pairs: Sequence[Pair]) -> float:
@@ -235,7 +235,7 @@ def _ready(hub: Hub, *, since: int) -> int:
 
 
 def _served(hub: Hub) -> int:
-    """Return how many servers the hub says people can open: the proxy knows them a moment after they are ready."""
+    """Return how many servers the hub says users can open: the proxy knows them a moment after they are ready."""
     return sum(bool(user["server"]) for user in hub.client.users())
 
 

@@ -112,7 +112,7 @@ def ensure(names: Iterable[str] = CLUSTER, *, report: Report = print) -> Path:
 
 
 def sources(name: str) -> Path:
-    """Return the folder of the Go module that a program is built from: what it brings along besides the program.
+    """Return the folder of the Go module that a program is built from, for its files besides the program.
 
     Raises DevclusterError where Go cannot find it.
     """
@@ -160,7 +160,7 @@ def _build(names: tuple[str, ...], report: Report) -> None:
     expected = 0.0
     with _downloading(names):
         for number, name in enumerate(names, 1):
-            # What was built so far tells how fast this machine is.
+            # The builds so far show how fast this machine is.
             pace = (time.monotonic() - begin) / expected if expected else 1.0
             report(f"[{number}/{len(names)}] building {name}, {_minutes(left * pace)} to go")
             start = time.monotonic()
@@ -175,7 +175,7 @@ def _build(names: tuple[str, ...], report: Report) -> None:
 def _downloading(names: tuple[str, ...]) -> Iterator[None]:
     """Have Go fetch what all programs are made of while the first is compiled; else each would wait for its own.
 
-    What cannot be fetched is for the build to tell.
+    The build reports a module that cannot be fetched.
     """
     later: dict[str, list[str]] = {}
     for name in names[1:]:

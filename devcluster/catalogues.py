@@ -1,7 +1,7 @@
 """Brings the catalogues of messages up to date with the code: ``python -m devcluster.catalogues`` [LANGUAGE ...].
 
-A message that is new waits there without a translation, one that nobody uses any more is gone; a language that is named
-and not there yet gets a file with all messages. ``make catalogues`` calls this, tests ask it what is missing.
+A new message is added without a translation, and an unused one is removed; a language that is named
+and has no file yet gets one with all messages. ``make catalogues`` calls this; tests ask it for missing messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIDTH = 120
 
 
 def template() -> Catalog:
-    """Return all messages that people may see, without translations."""
+    """Return all messages that users may see, without translations."""
     catalogue = Catalog(project="gpuspawner", charset="utf-8")
     for folder, methods in _METHODS.items():
         found = extract_from_dir(

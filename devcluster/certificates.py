@@ -54,7 +54,7 @@ class Authority:
 
     @classmethod
     def create(cls, folder: Path) -> Authority:
-        """Create an authority; its certificate becomes ca.crt, its key is kept by nobody."""
+        """Create an authority; its certificate becomes ca.crt, and its key is never stored."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "devcluster")])
         certificate = (

@@ -23,7 +23,7 @@ _TOKEN_LIFETIME_S = 7 * 24 * 3600
 
 
 def _silent(_text: str) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Cluster:
 
     @property
     def gateway(self) -> str:
-        """Return this machine's address on the pods' bridge: what listens there, pods can reach."""
+        """Return this machine's address on the pods' bridge: pods can reach servers that listen there."""
         return self._addresses.gateway
 
     def api_client(self) -> ApiClient:

@@ -1,4 +1,4 @@
-"""What a component is: one long-running program of a cluster."""
+"""A component: one long-running program of a cluster."""
 
 from __future__ import annotations
 

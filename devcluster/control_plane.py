@@ -14,7 +14,7 @@ _AUDIT_POLICY = {
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        # What hubs ask for, without what they are told. The cluster's own programs come with certificates.
+        # The requests of hubs, without the answers. The cluster's own programs come with certificates.
         {"level": "Request", "userGroups": _ACCOUNTS, "resources": [{"group": "authorization.k8s.io"}]},
         {"level": "Metadata", "userGroups": _ACCOUNTS},
         {"level": "None"},
@@ -73,7 +73,7 @@ def _api_server(plan: Plan) -> Component:
         service_account_key_file=pki / "service-account.pub",
         service_account_signing_key_file=pki / "service-account.key",
         service_cluster_ip_range=plan.addresses.service_subnet,
-        # Nothing but this one API server writes the kubernetes Service's endpoints, and nobody reads them.
+        # This one API server alone writes the kubernetes Service's endpoints, and nothing reads them.
         endpoint_reconciler_type="none",
         kubelet_certificate_authority=pki / "ca.crt",
         kubelet_client_certificate=pki / "apiserver.crt",

@@ -1,4 +1,4 @@
-"""What devcluster raises."""
+"""Errors that devcluster raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with the GPUs of the node that runs pods: marks in the folder of their device files.
+"""Faults of the GPUs of the node that runs pods: marks in the folder of their device files.
 
 The device plugin looks for them as a vendor's looks at its cards: a card with a mark is unhealthy, and with the mark of
 the plugin itself there is none, as after a driver update that failed.

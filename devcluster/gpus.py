@@ -26,7 +26,7 @@ class GPUKind:
     resource: str
     count: int
     model: str
-    """What `nvidia-smi` in a notebook calls it, or `rocm-smi`."""
+    """Its name in the output of `nvidia-smi` in a notebook, or `rocm-smi`."""
     path: str
     """The device's path in a container; {} is the GPU's number."""
     first: int = 0

@@ -1,6 +1,6 @@
 """A real JupyterHub beside a cluster: hub and configurable-http-proxy as processes, servers as pods.
 
-It is the arrangement of zero-to-jupyterhub on one machine: the proxy is a process of its own, so that people keep their
+It is the arrangement of zero-to-jupyterhub on one machine: the proxy is a process of its own, so that users keep their
 servers while the hub restarts; the hub talks to Kubernetes as a ServiceAccount with the shipped RBAC and nothing more.
 """
 
@@ -55,7 +55,7 @@ class Hub:
 
     @property
     def url(self) -> str:
-        """The address people open, without a slash at the end."""
+        """The address users open, without a slash at the end."""
         return f"http://127.0.0.1:{self._require_wiring().public_port}"
 
     @property

@@ -18,7 +18,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub answered.
+    """An answer of the hub.
 
     :param body: parsed JSON where it is JSON, else the text.
     """
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What an error says to people; empty for anything else."""
+        """The message of an error for users; empty for anything else."""
         return str(self.body.get("message", "")) if isinstance(self.body, dict) else ""
 
 
@@ -83,7 +83,7 @@ class HubClient:
     def progress(self, user: str, *, name: str = "") -> Iterator[dict[str, Any]]:
         """Yield what the hub tells about a server that starts, as it tells it, until it runs or has failed.
 
-        :raises OSError: nothing was told for a minute.
+        :raises OSError: the hub sent nothing for a minute.
         """
         headers = {"Authorization": f"token {self.token}", "Accept": "text/event-stream"}
         request = urllib.request.Request(f"{self.url}{_server(user, name)}/progress", headers=headers)  # noqa: S310 - http

@@ -16,20 +16,20 @@ HOME_VOLUME = "home"
 # A user of its own in the notebook pod; 100 is the group of the public Jupyter images.
 NOTEBOOK_UID = 1000
 NOTEBOOK_GID = 100
-# What a tool (a test, the demo's clean-up) does through the REST API.
+# The rights of a tool (a test, the demo's clean-up) in the REST API.
 SERVICE = "devcluster"
 SERVICE_SCOPES = ("admin:users", "admin:servers", "access:servers", "read:hub")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
-    """What a caller decides about a hub.
+    """The settings of a hub that its caller decides.
 
     :param namespace: where its ServiceAccount, its pods and its volume claims live.
     :param gpuspawner: the section ``GPUSpawner``, as in an admin's Helm values.
     :param extra: further sections (``{"KubeSpawner": {"uid": 0}}``), merged over everything else.
     :param python: interpreter that runs the hub and, from the same environment, the notebook servers.
-    :param port: of the address people open; 0 = any free one.
+    :param port: of the address users open; 0 = any free one.
     :param password: everyone's but the admins', at least eight characters; empty = any password is right.
     :param admin_password: the admins', at least 32 characters; empty beside a password = no admin can log in.
     """
@@ -62,7 +62,7 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notebook:
-    """What a notebook pod runs.
+    """The program of a notebook pod.
 
     :param volumes: Kubernetes volumes as plain dicts; ``mounts`` likewise.
     """

@@ -33,7 +33,7 @@ def apply_rbac(api: ApiClient, namespace: str) -> None:
 def manifests(namespace: str) -> list[dict[str, Any]]:
     """Return the objects of the shipped file as they are applied for one namespace.
 
-    What belongs to the whole cluster gets the namespace into its name: two hubs on one cluster would else share it, and
+    Objects of the whole cluster get the namespace into their names: two hubs on one cluster would else share it, and
     a demo would take an installation's rights along when it ends.
     """
     shipped = [document for document in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")) if document]

@@ -32,7 +32,7 @@ def _acquire(run_dir: RunDir) -> int:
         except FileNotFoundError:
             continue  # the last cluster's `down` removed the folder in between
         fcntl.flock(fd, fcntl.LOCK_EX)
-        # The one before may have removed the file while this one waited: a lock on a removed file excludes nobody.
+        # The previous holder may have removed the file while this one waited: a lock on a removed file is worthless.
         with contextlib.suppress(FileNotFoundError):
             if os.fstat(fd).st_ino == run_dir.lock_file.stat().st_ino:
                 return fd

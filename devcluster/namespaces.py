@@ -103,5 +103,5 @@ def _mirror(entry: os.DirEntry[str], target: Path) -> None:
 
 
 def unmount(target: Path) -> None:
-    """Unmount a file system at once; what is busy on it keeps it until it ends."""
+    """Unmount a file system at once; a process that uses it keeps it until the process ends."""
     _check(_libc.umount2(str(target).encode(), _MNT_DETACH), f"cannot unmount {target}")

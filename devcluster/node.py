@@ -33,7 +33,7 @@ _SYSCTLS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""What the kubelet sets for the whole machine where it finds other values (setupKernelTunables in pkg/kubelet/cm)."""
+"""Settings of the whole machine that the kubelet changes if they differ (setupKernelTunables in pkg/kubelet/cm)."""
 
 
 def components(plan: Plan) -> tuple[Component, ...]:
@@ -96,7 +96,7 @@ def _own_folders(run_dir: RunDir) -> Mapping[Path, Mapping[str, Path | None]]:
 
 
 def _pretend_sysctls(run_dir: RunDir) -> None:
-    """Show the kubelet the machine-wide settings it would otherwise change for everybody."""
+    """Show the kubelet the settings that it would otherwise change for the whole machine."""
     for name, value in _SYSCTLS.items():
         knob = Path("/proc/sys") / name
         if knob.exists() and knob.read_text().strip() != value:
@@ -125,7 +125,7 @@ def _kubelet_config(plan: Plan) -> Path:
         "oomScoreAdj": 0,
         # No kube-proxy here, so no rule of the kubelet's own has a reader.
         "makeIPTablesUtilChains": False,
-        # Nobody answers on that port, so a look-up in a pod fails at once instead of after a time-out.
+        # Nothing listens on that port, so a look-up in a pod fails at once instead of after a time-out.
         "clusterDNS": [plan.addresses.gateway],
         "resolvConf": str(resolv),
         "maxPods": 200,

@@ -1,4 +1,4 @@
-"""What a pod needs of this machine to run the Python that runs this: read-only mounts."""
+"""Read-only mounts of this machine that a pod needs to run the Python that runs this."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine has to offer, checked before anything is started."""
+"""Prerequisites of the machine, checked before anything is started."""
 
 from __future__ import annotations
 

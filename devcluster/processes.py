@@ -1,4 +1,4 @@
-"""Processes by identity: a pid alone may by now belong to somebody else.
+"""Processes by identity: a pid alone may by now belong to another process.
 
 A pid file holds the pid, the start time (field 22 of /proc/PID/stat) and the boot id, which together never recur.
 Signals go through a pidfd that is checked after it was opened, so a process that ends in between is not mistaken for

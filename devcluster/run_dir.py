@@ -47,7 +47,7 @@ class Addresses:
 
     @property
     def pod_subnet(self) -> str:
-        """Return the range of pods that run; RFC 2544 keeps 198.18.0.0/15 out of everybody's network."""
+        """Return the range of pods that run; RFC 2544 reserves 198.18.0.0/15, so no network uses it."""
         return f"198.18.{self.number}.0/24"
 
     @property

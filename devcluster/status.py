@@ -1,4 +1,4 @@
-"""What `status` prints."""
+"""The output of `status`."""
 
 from __future__ import annotations
 

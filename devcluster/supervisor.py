@@ -232,7 +232,7 @@ def main(path: Path) -> None:
     _daemonize(run_dir)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        # Before the host's /proc is out of sight. Those that wait for nobody come first.
+        # Before the host's /proc is out of sight. Those that need no API server come first.
         components = (*node.components(plan), *control_plane.components(plan), simulated.component(plan))
         running = [_Running(component) for component in sorted(components, key=lambda item: item.needs_api)]
         init, proc_fd = _enter(run_dir)

@@ -67,8 +67,8 @@ def _rows(
 ) -> Iterator[str]:
     """Yield a row for each key of a model and of the models below it.
 
-    :param skip: a model whose keys are told elsewhere.
-    :param shown: models that have been told, and under which key; added to.
+    :param skip: a model whose keys another table has.
+    :param shown: models that the table already has, and under which key; added to.
     """
     shown = {} if shown is None else shown
     hints = get_type_hints(model, include_extras=True)

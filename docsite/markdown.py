@@ -1,4 +1,4 @@
-"""What stands in a Markdown page: code blocks, links, headings. Pure: texts in, values out."""
+"""The parts of a Markdown page: code blocks, links, headings. Pure: texts in, values out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What a link or a picture leads to, as it is written, and the line it is in."""
+    """The target of a link or a picture, as it is written, and the line it is in."""
 
     target: str
     line: int

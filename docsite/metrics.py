@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    # Importing the modules of the hub has registered them; others' are told apart by the prefix.
+    # Importing the modules of the hub has registered them; the prefix tells them from others' metrics.
     for collector in list(REGISTRY._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             for family in collector.describe():

@@ -49,8 +49,8 @@ levels.
 """
 _ANSWERS = """\
 
-What a site offers is not in the schema: slugs, bounds, steps, the grammar of image references, and which GPU an image
-can use. The hub checks these and names what is allowed in the error.
+The schema does not contain a site's own offer: slugs, bounds, steps, the grammar of image references, and which GPU an
+image can use. The hub checks these and names what is allowed in the error.
 
 ## Answers
 

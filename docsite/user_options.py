@@ -48,7 +48,7 @@ _DESCRIPTIONS = {
 def schema() -> dict[str, Any]:
     """Return the schema.
 
-    It holds for every site. What a site offers (slugs, bounds, steps) is not in it.
+    It holds for every site. A site's own offer (slugs, bounds, steps) is not in it.
     """
     fields: dict[str, Any] = {
         "v": {"const": OPTIONS_VERSION},

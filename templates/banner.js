@@ -27,7 +27,7 @@ function keepBanner(root, form, session) {
   const pending = `${base}spawn-pending/${place}`;
   const started = `gpuspawner-started:${base}${place}`; // when, for other tabs
   const keep = keepChoice(root, form, { key: `gpuspawner:${user}:${place}`, login: `${base}login` });
-  // Whether a start is known of whose end was not told, and until when they were told.
+  // Whether a start is known whose end was not shown, and until when ends were shown.
   let [isExpected, reported] = [false, isBack ? 0 : Date.now()];
   let timer;
 

@@ -8,7 +8,7 @@ export function fittingImage(values, data) {
 
 parts.push((root, data, { find, read, update }) => {
   const [summary, sum, toggle] = ["summary", "sum", "toggle"].map(find);
-  // Nothing that a person chose is replaced: the image of a first preset, or the first image, was nobody's choice.
+  // Nothing that a user chose is replaced: the image of a first preset, or the first image, was no user's choice.
   let isImageOurs = root.hasAttribute("data-fresh");
 
   function open(isOpen) {

@@ -62,7 +62,7 @@ function rowOf(root, name, slug) {
   return root.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");
 }
 
-/** Widths of a bar's parts: of the units that are free, and of those that are broken; none where nobody knows. */
+/** Widths of a bar's parts: of the units that are free, and of those that are broken; none if unknown. */
 export function barOf({ total, free, healthy }) {
   if (!total || free === null) return [];
   const broken = healthy !== null && healthy < total ? [total - healthy] : [];
@@ -240,7 +240,7 @@ function keepLive(root, data, form) {
     const age = data.age_s === null ? null : data.age_s + Math.max(0, Date.now() - since) / 1000;
     const isAnswered = JSON.stringify(sentValues(values, data)) === answered;
     show(values, { isAnswered, isAsking: asker.isHopeful(), age });
-    // What somebody wrote as an image is looked at whatever the other fields hold.
+    // A custom image has to be checked whatever the other fields hold.
     return isAnswered || !(sentenceOf(values, data) || (data.custom_image && !values.image));
   }
 

@@ -131,7 +131,7 @@ export function localVerdict(values, data) {
   return never(t("no node with them has that much CPU and memory"));
 }
 
-/** Why one GPU of a type cannot start now with the CPU and memory asked for; empty where it can, or nobody knows. */
+/** Why one GPU of a type cannot start now with the CPU and memory asked for; empty where it can, or it is not known. */
 export function reasonOf(gpu, values, data, age = 0) {
   if (gpu.state === "denied") return gpu.reason;
   if (ageText(age) && gpu.state !== "never") return "";
@@ -180,7 +180,7 @@ export function refresher({ ask, isVisible, onFailure, clock = globalThis, rando
     try {
       const found = await ask();
       over = !found || over;
-      // Forms that were told the same do not all ask at once.
+      // Forms that got the same pause do not all ask at once.
       if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), RAREST_MS) * (1 - 0.05 * random());
       failures = 0;
     } catch {

@@ -1,6 +1,6 @@
 // Limits of the person, shown and kept up to date; only sent where there are any. Comes after display.js.
 
-/** After how long a server is stopped at the latest, a sentence; empty where people say it themselves, and where never. */
+/** After how long a server is stopped at the latest, a sentence; empty where users say it themselves, and where never. */
 export function endingOf(values, data) {
   const { longest } = bySlug(data.policy?.times ?? [], values.gpu) ?? {};
   if (!longest || data.run_time) return "";

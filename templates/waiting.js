@@ -163,7 +163,7 @@ function run(root) {
   function endFailed(event) {
     const message = (event.message ?? "").replace(/^Spawn failed: /, "");
     if (message === data.hubs_words.canceled && !event.html_message) {
-      // A hub that is told to end says the same, and its start goes on in the next hub: see whether the hub stays.
+      // A hub that shuts down says the same, and its start goes on in the next hub: see whether the hub stays.
       source.close();
       reconnect("");
       return;

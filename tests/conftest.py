@@ -1,4 +1,4 @@
-"""What all tests share: which of them run, how long one may take, what the report says first, and the checkout.
+"""Common settings of all tests: which of them run, their time limits, the head of the report, and the checkout.
 
 Nothing here needs a cluster, a browser or root: the unit tests run on any machine that has Python.
 """

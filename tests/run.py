@@ -7,7 +7,7 @@ and write into ``.run/reports/<suite>.log``. What is in there is shown whole, be
 complete, and as it comes once there are no others left. Nothing runs beside those in ``ALONE``.
 
 A failing suite does not keep the next ones from running. Exit status 0 only if every suite passed, ran tests and
-left no process behind. Told to end, the program interrupts what runs, in both lanes, and waits until it has cleaned up.
+left no process behind. On Ctrl-C or SIGTERM, the program interrupts both lanes, and waits until they have cleaned up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MARK = "GPUSPAWNER_TEST_RUN"
 # A suite that was interrupted stops its cluster first.
 STOP_TIMEOUT_S = 120
 NO_TESTS_COLLECTED = 5
-# What was told to end may take a moment to be gone.
+# An interrupted process may take a moment to be gone.
 GRACE_S = 5.0
 # How often a log that is shown while it is written is looked at.
 LOOK_S = 0.5
@@ -158,18 +158,18 @@ def _arrange(outcomes: Sequence[Outcome], *, beside: Collection[str], alone: Col
 
 
 class Run:
-    """Runs suites side by side, so that each is told to end, looked after and shown by itself."""
+    """Runs suites side by side, and interrupts, supervises and shows each by itself."""
 
     def __init__(self, suites: Suites, root: Path) -> None:
         self._suites = suites
         self._root = root
         self._is_stopped = asyncio.Event()
-        # Whoever prints has it.
+        # Held while printing.
         self._console = asyncio.Lock()
         self._beside: Outcome | None = None
 
     async def stages(self, stages: Iterator[Stage]) -> bool:
-        """Run stages one after the other and return whether nobody told them to end."""
+        """Run stages one after the other and return whether none was interrupted."""
         loop = asyncio.get_running_loop()
         # A second Ctrl-C would cut the clean-up short, and does nothing. Started in the background of a script, a
         # program inherits that Ctrl-C is ignored, but what `nohup` had it ignore it goes on to ignore.
@@ -187,8 +187,8 @@ class Run:
     def _stop(self) -> None:
         if not self._is_stopped.is_set():
             self._is_stopped.set()
-            with contextlib.suppress(OSError):  # told so by a terminal that is gone
-                print(f"\n-- told to end: what runs has {STOP_TIMEOUT_S} s to clean up", flush=True)
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                print(f"\n-- interrupted: running suites have {STOP_TIMEOUT_S} s to clean up", flush=True)
 
     async def _run_front(self, lane: Lane, is_over: asyncio.Event) -> None:
         try:
@@ -226,7 +226,7 @@ class Run:
                 is_all = False
                 while not is_all:
                     is_all = is_over.is_set()
-                    with contextlib.suppress(OSError):  # nobody reads any more: what runs has to end well all the same
+                    with contextlib.suppress(OSError):  # the reader may be gone; the suite still has to end well
                         sys.stdout.flush()
                         shutil.copyfileobj(log, sys.stdout.buffer)
                         sys.stdout.buffer.flush()
@@ -243,7 +243,7 @@ class Run:
         return self._root / REPORTS / f"{outcome.suite}.log"
 
     async def _run_suite(self, outcome: Outcome, output: TextIO | None = None) -> None:
-        """Run a suite to its end; whatever becomes of it, the others go on.
+        """Run a suite to its end; the others go on even if it fails.
 
         :param output: where it prints to, None for where this program does.
         """
@@ -329,7 +329,7 @@ async def _leftovers(mark: str) -> list[str]:
     """List the processes that still carry ``mark`` in their environment when a moment has passed, as "name (pid)"."""
     deadline = time.monotonic() + GRACE_S
     while (found := _marked(mark)) and time.monotonic() < deadline:  # noqa: ASYNC110 - see below
-        await asyncio.sleep(0.1)  # what is left is nobody's child here, so nothing tells of its end
+        await asyncio.sleep(0.1)  # no child of this process, so no signal reports its end
     return found
 
 

@@ -1,4 +1,4 @@
-"""Two ways to use a page, as people do it: with a pointer and with the keyboard. Each action is counted."""
+"""Two ways to use a page, as users do it: with a pointer and with the keyboard. Each action is counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ENTRIES = "(select) => [[...select.options].map(({ label }) => label), select.s
 
 @dataclass(slots=True)
 class Tally:
-    """What was done.
+    """The actions of a user.
 
     :ivar clicks: presses of the pointer's button.
     :ivar keys: presses of keys.

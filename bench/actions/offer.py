@@ -1,4 +1,4 @@
-"""What both forms offer, and what is picked in them: 24 GPU types of three vendors, 20 images, CPU and memory."""
+"""The offer of both forms, and the picks in them: 24 GPU types of three vendors, 20 images, CPU and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IMAGES = [
 
 
 class Choice(NamedTuple):
-    """What is picked: names as people read them, numbers as they write them.
+    """A user's picks: names as users read them, numbers as they write them.
 
     :param gpu: the GPU type; ``gpus`` is how many of it.
     :param memory: in GiB.
@@ -52,7 +52,7 @@ CHOICE = Choice(gpu="A30", gpus="2", cpu="8", memory="64", image="Chemistry")
 
 _CPUS = ("2", "4", "8", "16", "32", "64")
 _MEMORIES = ("8", "16", "32", "64", "128", "256", "512")
-"""What a profile list offers of CPU and memory, in GiB; our form offers all amounts between the first and the last."""
+"""CPU and memory of a profile list, in GiB; our form offers all amounts between the first and the last."""
 
 
 def slug_of(name: str) -> str:
@@ -114,7 +114,7 @@ def profile_of_each_type() -> list[dict[str, Any]]:
 def one_profile() -> list[dict[str, Any]]:
     """Return the same choices as one profile.
 
-    What a server requests depends on the type and the number of GPUs (the resource is another for each vendor), so one
+    A server's requests depend on the type and the number of GPUs (the resource is another for each vendor), so one
     list has both.
     """
     gpus = [name_of_both(name, number) for name, _, _, most in GPUS for number in range(1, most + 1)]

@@ -19,7 +19,7 @@ common amounts; the keyboard searches for a row with letters of its name, and ty
 list picks its profile; the keyboard goes through the profiles in the nearer direction, picks entries by their first
 letters, arrow keys, or both, and presses Enter on the radio button where Start is further away.
 
-The times are those of the scripts, from the loaded page until the site has got the form. People are slower.
+The times are those of the scripts, from the loaded page until the site has got the form. Users are slower.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from devcluster import chromium
 ROUNDS = 5
 START = ".feedback-container button"
 GPU_WORDS, IMAGE_WORDS = "a3", "che"
-"""What is typed into the searches: a few letters, of which each leaves one row."""
+"""Text for the searches: a few letters, of which each leaves one row."""
 
 
 class Form(NamedTuple):

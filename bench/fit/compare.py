@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What we say about a case: of each node, by its name, and of all of them at one look."""
+    """Our answers about a case: for each node, by its name, and for all of them at one look."""
 
     nodes: Mapping[str, FitResult]
     survey: ScanResult
@@ -86,7 +86,7 @@ def ask_ourselves(case: Case, known: Occupancy, *, admitted: Manifest) -> Opinio
 
 
 def _with_volumes(pod: Pod, scene: Scene) -> Pod:
-    """Return the pod with what its claims' volumes say of nodes, as somebody who may read volumes would fill it in."""
+    """Return the pod with the nodes that its claims' volumes allow, as a hub that may read volumes would see it."""
     names = {claim["metadata"]["name"]: claim["spec"]["volumeName"] for claim in scene.claims}
     volumes = {volume["metadata"]["name"]: volume for volume in scene.volumes}
     constraints = pod.constraints
@@ -130,7 +130,7 @@ def compare(opinion: Opinion, decision: Decision) -> Outcome:
 
 
 def describe(case: Case, opinion: Opinion, decision: Decision) -> str:
-    """Return everything about a case, for people: how to see it again, both answers, and all objects."""
+    """Return everything about a case, for a reader: how to see it again, both answers, and all objects."""
     ours = [f"  {name}: {found.answer} {_words(found)}" for name, found in opinion.nodes.items()]
     scheduler = f"bound to {decision.node}" if decision.node else f"{decision.reason}: {decision.message}"
     scene = case.scene

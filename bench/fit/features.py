@@ -1,4 +1,4 @@
-"""What occurs in a case, read off its objects and not from what drew them."""
+"""The features of a case, read from its objects and not from the code that drew them."""
 
 from __future__ import annotations
 

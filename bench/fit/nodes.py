@@ -67,7 +67,7 @@ def _broken(draw: Draw, count: int) -> int:
 def _labels(draw: Draw, name: str) -> dict[str, str]:
     labels = {ARCH: "arm64" if draw.chance(15) else "amd64", "kubernetes.io/os": "linux"}
     if draw.chance(90):
-        # Where the kubelet is told another name the two differ.
+        # The two differ where the kubelet's host name was overridden.
         labels[HOSTNAME] = f"host-{name}" if draw.chance(10) else name
     if draw.chance(85):
         labels[ZONE] = draw.one(ZONES)

@@ -40,7 +40,7 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the scheduler did with a pod.
+    """The scheduler's decision about a pod.
 
     :param node: where it was bound, empty where nowhere.
     :param reason: of the condition PodScheduled, where it was not bound.
@@ -169,7 +169,7 @@ class Oracle:
             "spec": {"limits": limits},
         }
         self._api.create(_collection("limitranges", limit_range), limit_range)
-        # Nobody makes volumes of this class: what the scheduler looks for are ready ones, which there never are.
+        # No controller makes volumes of this class: the scheduler looks for existing ones, and there are none.
         self._api.create(
             "/apis/storage.k8s.io/v1/storageclasses",
             {

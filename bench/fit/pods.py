@@ -178,7 +178,7 @@ def _mounted(number: int, claim: str) -> Manifest:
 
 
 def _add_what_is_not_decided(draw: Draw, spec: dict[str, Any]) -> None:
-    """Add, in a few of a thousand pods, what the fit leaves to the scheduler."""
+    """Add constraints that the fit leaves to the scheduler, to a few of a thousand pods."""
     if draw.chance(0.15):
         spec["resourceClaims"] = [{"name": "device", "resourceClaimName": DEVICE}]
     if draw.chance(0.15):

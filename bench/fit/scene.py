@@ -1,4 +1,4 @@
-"""What a pod is decided in: nodes, pods that run on them, volumes. Plain v1 objects, as they are sent."""
+"""The cluster that a pod is decided in: nodes, pods that run on them, volumes. Plain v1 objects, as they are sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """What many pods of a scene have in common, so that rules about each other bite."""
+    """The common features of many pods of a scene, so that rules about each other bite."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -25,7 +25,7 @@ class Scene:
 
     :param pods: those bound to a node, and those that wait: for another scheduler, or for room that is being made.
     :param leaving: names of those pods that are deleted but not gone.
-    :param statuses: by the names of some pods, what somebody writes into their status.
+    :param statuses: what to write into the status of some pods, by the pods' names.
     :param volumes: PersistentVolumes, each bound to the claim in ``spec.claimRef``.
     :param claims: PersistentVolumeClaims; those without a volume wait for their first pod.
     :param csi_nodes: CSINodes, each with the limit of one CSI driver.

@@ -30,13 +30,13 @@ SECOND_LOOKS = 2
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the decisions so far.
+    """The results of the decisions so far.
 
     :param bound: how many pods the scheduler bound.
     :param preempted: for how many of them it ended other pods.
     :param asked_again: decisions that were first made before the scheduler had seen all of the scene.
     :param disagreements: descriptions of the cases where the answers differ.
-    :param last: what was decided last, and how.
+    :param last: the last decision and its answer.
     """
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Tally:
 def measure(*, decisions: int, seed: int | None = None) -> Result:
     """Compare cases ``seed`` to ``seed + decisions - 1``, printing progress and every disagreement.
 
-    :param seed: None for cases that nobody has seen yet.
+    :param seed: None for cases that were never drawn before.
     """
     if seed is None:
         seed = secrets.randbelow(10**8) * PODS_PER_SCENE
@@ -108,14 +108,14 @@ def run(seeds: Sequence[int], *, tally: Tally, planes: int | None = None) -> flo
             for each in working:
                 each.result()
         finally:
-            # After an error or Ctrl-C nobody needs the rest.
+            # After an error or Ctrl-C, the rest is not needed.
             work.scenes.clear()
             ready.abort()
     return time.monotonic() - began
 
 
 class _Work:
-    """What is to be done.
+    """The work that is left.
 
     :ivar scenes: numbers of cases, those of one scene together.
     """
@@ -126,7 +126,7 @@ class _Work:
         self.tally = tally
 
     def next_scene(self) -> Sequence[int]:
-        """Return cases of a scene that nobody else has, none at the end."""
+        """Return the cases of a scene that no other process has taken, or none at the end."""
         with contextlib.suppress(IndexError):
             return self.scenes.popleft()
         return ()

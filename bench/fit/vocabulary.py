@@ -18,7 +18,7 @@ ZONES = ("zone-a", "zone-b", "zone-c")
 TOPOLOGY_KEYS = {ZONE: 5, HOSTNAME: 5, POOL: 2, REGION: 1, "example.com/rack": 2}
 POOLS = ("gpu", "cpu", "spot")
 RACKS = ("r1", "r2")
-# What Gt and Lt meet in label values: whole numbers in every notation that a label allows, the ends of 64 bits, words.
+# Label values for Gt and Lt: whole numbers in every notation that a label allows, the ends of 64 bits, words.
 GENERATIONS = ("1", "2", "3", "007", "0", "9223372036854775807", "9223372036854775808", "abc", "0x10", "1.5", "")
 NUMBERS_COMPARED = (
     "0",

@@ -1,1 +1,1 @@
-"""What many open forms that refresh themselves cost the hub: data that changed, beside the whole page."""
+"""The cost of many open forms that refresh themselves for the hub: data that changed, beside the whole page."""

@@ -1,4 +1,4 @@
-"""People whose forms are open: each has their own cookies, and asks as the form's script does (templates/live.js)."""
+"""Users whose forms are open: each has their own cookies, and asks as the form's script does (templates/live.js)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAG = re.compile(r'"tag":"([0-9a-f]+)"')
 
 @dataclass(slots=True)
 class Tally:
-    """What the hub answered.
+    """An answer of the hub.
 
     :ivar sizes: bytes on the wire of each answer with news, its headers among them.
     :ivar unchanged: how many answers said that nothing is new.
@@ -42,9 +42,9 @@ class Tally:
 
 
 class Person:
-    """Somebody who is logged in and has a form open.
+    """A user who is logged in and has a form open.
 
-    :param values: what is picked in the form.
+    :param values: the picks in the form.
     """
 
     def __init__(self, url: str, name: str, *, values: dict[str, str], session: aiohttp.ClientSession) -> None:
@@ -131,9 +131,9 @@ def _weight(answer: aiohttp.ClientResponse, body: bytes) -> int:
 
 
 class Crowd:
-    """All people with an open form.
+    """All users with an open form.
 
-    :param values: what each of them has picked.
+    :param values: the picks of each of them.
     """
 
     def __init__(self, url: str, values: list[dict[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""JupyterHub in a process of its own, in front of a control plane; without a proxy, so people ask it directly."""
+"""JupyterHub in a process of its own, in front of a control plane; without a proxy, so users ask it directly."""
 
 from __future__ import annotations
 

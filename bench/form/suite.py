@@ -1,8 +1,8 @@
-"""What 500 open forms cost the hub on a cluster of 1,000 nodes with 20 pod events a second.
+"""The cost of 500 open forms for the hub on a cluster of 1,000 nodes with 20 pod events a second.
 
 The forms belong to 500 people. First they refresh themselves as they did before: each gets the whole page, every ten
 seconds. Then they ask for what is new, and again when the hub wants to be asked. Measured is the processor time of the
-hub's process, with all that it does meanwhile. What it does without any form is measured before that. At the end, when
+hub's process, with all that it does meanwhile. Its work without any form is measured before that. At the end, when
 no pod changes any more, each form asks twice: the second answer is to be that nothing is new.
 """
 
@@ -43,7 +43,7 @@ QUIET_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What was measured.
+    """The measured values.
 
     :param alone: CPU of the hub without a form, in percent of a core; ``pages``, ``settling`` and ``data`` with them.
     :ivar quiet: the answers in the end, when each form knows what is so.

@@ -1,4 +1,4 @@
-"""What is done to the cluster while it is measured, always as its administrator."""
+"""Changes to the cluster while it is measured, always as its administrator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cards:
 
     @property
     def free(self) -> int:
-        """Return how many nobody has."""
+        """Return how many are free."""
         return TOTAL - self._taken
 
     def take(self) -> float:
@@ -42,7 +42,7 @@ class Cards:
         name = f"taker-{self._taken}"
         amounts = {"cpu": "10m", "memory": "16Mi", RESOURCE: "1"}
         answered(
-            self._core.create_namespaced_pod(NAMESPACE, nobodys_pod(name, requests=amounts), _preload_content=False)
+            self._core.create_namespaced_pod(NAMESPACE, unscheduled_pod(name, requests=amounts), _preload_content=False)
         )
         target = {"kind": "Node", "name": self._places[self._taken]}
         body = {"metadata": {"name": name}, "target": target}
@@ -59,14 +59,14 @@ class Cards:
         self._taken = 0
 
 
-def nobodys_pod(name: str, *, requests: Mapping[str, str], node: str = "") -> dict[str, Any]:
+def unscheduled_pod(name: str, *, requests: Mapping[str, str], node: str = "") -> dict[str, Any]:
     """Return a pod that nothing schedules.
 
     :param node: where it is from the beginning; empty: nowhere, until it is bound.
     """
     resources = {"requests": dict(requests), "limits": dict(requests)}
     spec: dict[str, Any] = {
-        "schedulerName": "nobody",
+        "schedulerName": "no-scheduler",
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 0,
         "containers": [{"name": "main", "image": "none", "resources": resources}],

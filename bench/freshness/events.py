@@ -20,7 +20,7 @@ from typing import Any, Self
 from kubernetes import config
 from kubernetes.client import ApiClient, CoreV1Api
 
-from bench.freshness.cluster import answered, nobodys_pod, prepare_namespace
+from bench.freshness.cluster import answered, prepare_namespace, unscheduled_pod
 from devcluster import Cluster, DevclusterError
 from devcluster.namespaces import die_with_parent
 
@@ -30,7 +30,7 @@ WORKERS = 4
 PODS_EACH = 25
 """Pods of one worker at a time."""
 LONGEST_DELAY_S = 0.2
-"""What a worker is late by at most and makes up for: a burst after a pause is not so many a second."""
+"""The largest delay that a worker makes up for: a burst after a pause is not so many a second."""
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 
@@ -133,6 +133,6 @@ class _Pods:
     def _create(self) -> None:
         name = f"{self._prefix}-{self._number}"
         requests = {"cpu": f"{self._random.randint(1, 20)}m", "memory": f"{self._random.randint(1, 64)}Mi"}
-        pod = nobodys_pod(name, requests=requests, node=self._random.choice(self._nodes))
+        pod = unscheduled_pod(name, requests=requests, node=self._random.choice(self._nodes))
         answered(self._core.create_namespaced_pod(NAMESPACE, pod, _preload_content=False))
         self._names.append(name)

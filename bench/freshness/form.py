@@ -1,4 +1,4 @@
-"""The form as somebody has it who loads the page anew, over HTTP and without a browser."""
+"""The form as a user gets it by loading the page anew, over HTTP and without a browser."""
 
 from __future__ import annotations
 

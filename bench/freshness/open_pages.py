@@ -1,4 +1,4 @@
-"""The form in pages of a real browser that stay open, and nobody touches."""
+"""The form in pages of a real browser that stay open and untouched."""
 
 from __future__ import annotations
 

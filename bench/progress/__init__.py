@@ -1,1 +1,1 @@
-"""What open progress pages cost the hub, beside plain KubeSpawner's."""
+"""The cost of open progress pages for the hub, beside plain KubeSpawner's."""

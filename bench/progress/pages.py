@@ -1,4 +1,4 @@
-"""Progress pages that stay open: what a browser's page keeps open is one stream of events, and so does this.
+"""Progress pages that stay open: a browser's page keeps one stream of events open, and so does this.
 
 In a process of its own, so that what reads them is not measured, and does not take turns with what measures.
 """
@@ -58,7 +58,7 @@ class Pages:
 
     @property
     def events(self) -> int:
-        """How many events all pages were told so far."""
+        """How many events all pages have received so far."""
         return int(self._events.value)
 
     def check(self) -> None:

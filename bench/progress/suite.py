@@ -1,11 +1,11 @@
-"""What 500 open progress pages cost the hub, and what as many cost one with plain KubeSpawner.
+"""The cost of 500 open progress pages for the hub, beside the same pages with plain KubeSpawner.
 
 Two hubs on one cluster have as many servers that wait for GPUs which all are in use. Their pages are opened through the
 proxy, as browsers do, first one hub's, then the other's. Measured is the processor time of the hub's own process, with
-everything it does meanwhile: it follows the servers and the cluster, and answers the pages. What it does without a page
+everything it does meanwhile: it follows the servers and the cluster, and answers the pages. Its work without a page
 is measured before that and shown beside it.
 
-Pages tell people after a minute that it takes a while, and again every few seconds; most of those that are open when
+Pages tell users after a minute that it takes a while, and again every few seconds; most of those that are open when
 GPUs are scarce have come to that. Here they do so at once, at both hubs.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from kubernetes.client import ApiClient, CoreV1Api
 
-from bench.freshness.cluster import nobodys_pod, prepare_namespace
+from bench.freshness.cluster import prepare_namespace, unscheduled_pod
 from bench.progress.pages import Pages
 from bench.result import Result
 from bench.spawn import cpu_s
@@ -120,7 +120,7 @@ def _take_all(api: ApiClient) -> None:
     """Have all GPUs of the type in use."""
     prepare_namespace(api, NAMESPACE)
     core: Any = CoreV1Api(api)
-    pod = nobodys_pod("taker", requests={"cpu": "10m", "memory": "16Mi", RESOURCE: str(TOTAL)}, node=NODE)
+    pod = unscheduled_pod("taker", requests={"cpu": "10m", "memory": "16Mi", RESOURCE: str(TOTAL)}, node=NODE)
     core.create_namespaced_pod(NAMESPACE, pod)
 
 

@@ -1,1 +1,1 @@
-"""What a large cluster costs the hub: ours beside what others do, on a real API server."""
+"""The cost of a large cluster for the hub: ours beside that of others, on a real API server."""

@@ -23,7 +23,7 @@ STEPS = 4
 
 @dataclass(slots=True)
 class Churn:
-    """What happened: ``events`` in ``took_s`` seconds."""
+    """The result: ``events`` in ``took_s`` seconds."""
 
     events: int = 0
     took_s: float = 0.0
@@ -60,7 +60,7 @@ def _work(plane: ControlPlane, numbers: Iterator[int], *, nodes: int, is_over: t
             for step in range(STEPS):
                 due = max(due + pause_s, time.monotonic() - 1.0)
                 is_over.wait(max(0.0, due - time.monotonic()))
-                # The last one's deletion comes after the end, and nobody counts it.
+                # The last pod is deleted after the end, and its deletion is not counted.
                 _step(api, manifest, step=step)
                 events += not is_over.is_set()
     return events

@@ -1,4 +1,4 @@
-"""What a process costs, measured from inside of it: stalls of its event loop, processor time, memory."""
+"""The cost of a process, measured from inside of it: stalls of its event loop, processor time, memory."""
 
 from __future__ import annotations
 

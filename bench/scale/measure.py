@@ -1,4 +1,4 @@
-"""What each subject costs at one size of the cluster."""
+"""The cost of each subject at one size of the cluster."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, StoreTiming
 
 PACE = StoreTiming(first_sync_timeout_s=100.0)
-"""Whoever asks first waits until everything is read, instead of three seconds as in the hub."""
+"""The first caller waits until everything is read, instead of three seconds as in the hub."""
 WARM_UP = 20
 NODE_CHANGES = 20
 
@@ -45,7 +45,7 @@ async def whole_store() -> AsyncIterator[Commands]:
         hub=Hub(ip="127.0.0.1", port=8081),
         user=user,
         config=config,
-        api_token="secret",  # noqa: S106 - nobody is asked with it
+        api_token="secret",  # noqa: S106 - never sent
         oauth_client_id="unused",
     )
     store = GPUSpawner.offer_factory.get_store(spawner.api, pace=PACE)

@@ -87,7 +87,7 @@ def _create(plane: ControlPlane, manifests: Iterable[tuple[str, Manifest]], *, w
 
 
 class _Work:
-    """What is to be created.
+    """The objects to create.
 
     :ivar done: how much was.
     """

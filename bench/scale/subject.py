@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 Commands = Mapping[str, Callable[[int], Awaitable[Mapping[str, float]]]]
-"""What a subject can be asked for, by name; each takes a number."""
+"""The commands of a subject, by name; each takes a number."""
 
 SUBJECTS = {
     "store": ("bench.scale.ours", "whole_store"),
@@ -31,7 +31,7 @@ MOST_BYTES = 12 * 1024**3
 async def main(name: str) -> None:
     """Be a subject until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
-    # What one subject imports would be in the memory of the others.
+    # The imports of one subject would be in the memory of the others.
     module, maker = SUBJECTS[name]
     opened: Callable[[], AbstractAsyncContextManager[Commands]] = getattr(importlib.import_module(module), maker)
     async with opened() as commands:

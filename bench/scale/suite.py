@@ -21,7 +21,7 @@ CHART = Path(__file__).resolve().parents[2] / "docs" / "images" / "scale.svg"
 MOST_BYTES = 20 * 10**9
 """Memory that may be taken of the machine in all."""
 PEER_BYTES_A_POD = 100_000
-"""What KubeSpawner's reflector has been seen to take for a pod, at its peak; what it cannot have is not tried."""
+"""Peak memory of KubeSpawner's reflector for a pod, as observed; sizes beyond the available memory are not tried."""
 
 BUDGETS = {
     "sync_stall_ms": 50,

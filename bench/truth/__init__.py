@@ -1,1 +1,1 @@
-"""What the verdict said just before pods were created, beside what kube-scheduler and Karpenter then did."""
+"""The verdict just before pods were created, beside what kube-scheduler and Karpenter then did."""

@@ -1,4 +1,4 @@
-"""What a verdict's reason claims, and what the facts of the same moment allow it to claim."""
+"""Claims of a verdict's reason, and the facts of the same moment that allow them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuspawner.core.cluster.decode import decode_resources
 
 
 class Kind(StrEnum):
-    """What a reason is about."""
+    """The subject of a reason."""
 
     IN_USE = "all in use"
     FEW = "too few free"

@@ -1,4 +1,4 @@
-"""What is so in the API server at one moment, counted from its objects without any of our answers.
+"""The facts in the API server at one moment, counted from its objects without any of our answers.
 
 Only what fleets have is counted: resources, node selectors and required node affinity, taints, priorities.
 """
@@ -198,12 +198,12 @@ def is_enough_by_sum(view: View, labels: Mapping[str, str], *, count: int) -> bo
 
 
 def summarize_pod(pod: Manifest) -> str:
-    """Return a pod's name, priority, size and selector, for people."""
+    """Return a pod's name, priority, size and selector, for a reader."""
     return f"{pod['metadata']['name']} {priority(pod)} {requests(pod)} {pod['spec'].get('nodeSelector') or ''}"
 
 
 def summarize_nodes(view: View, pod: Manifest) -> Iterator[str]:
-    """Yield a line for each node that may be used by a pod, for people: what it has and what is left of it."""
+    """Yield a line for each node that may be used by a pod, for a reader: its resources, and what is left of them."""
     nodes = [node for node in view.nodes if may_use(node, pod)]
     for node, left in zip(nodes, free(view, nodes, pod=pod), strict=True):
         state = "open" if takes_pods(node, pod) else "closed"

@@ -69,7 +69,7 @@ def draw_fleet(seed: int) -> Fleet:
         _waiting_pod(draw, f"waiting-{number}", products=[PRODUCTS[slug] for slug in slugs])
         for number in range(draw.weighted({0: 3, 1: 2, 3: 1}))
     ]
-    # Somebody has to describe the types that no node has yet; the others are found by their labels, or described.
+    # The settings describe the types that no node has yet; the others are discovered by their labels, or described.
     is_refilled = draw.chance(50)
     settings = _settings([slug for slug in PRODUCTS if slug in pool_slugs or (slug in slugs and draw.chance(30))])
     queue = draw_queue(seed, nodes, pools=pools)
@@ -135,7 +135,7 @@ def _pool(draw: Draw, name: str, *, product: str) -> Manifest:
         "spec": {
             "template": {"metadata": {"labels": {SIMULATED: "true", PRODUCT: product}}, "spec": spec},
             "disruption": {"consolidateAfter": "Never"},
-            # Without a limit a fleet would grow for as long as people ask.
+            # Without a limit a fleet would grow for as long as users ask.
             "limits": limits or {"cpu": "400"},
         },
     }
@@ -168,7 +168,7 @@ def _bound_pods(draw: Draw, nodes: Sequence[Manifest]) -> tuple[list[Manifest], 
 
 
 def _waiting_pod(draw: Draw, name: str, *, products: Sequence[str]) -> Manifest:
-    """Return a pod of somebody else that asks for much, so that it often waits."""
+    """Return a pod of another user that asks for much, so that it often waits."""
     gpus = draw.weighted({0: 1, 2: 2, 4: 2, 8: 3})
     amounts = {"cpu": str(draw.number(1, 12)), "memory": f"{draw.number(1, 64)}Gi"}
     if gpus:
@@ -202,7 +202,7 @@ def _settings(described: Sequence[str]) -> Manifest:
 
 
 def draw_options(draw: Draw, offered: Mapping[str, int]) -> Manifest:
-    """Return what somebody chooses in the form.
+    """Return a user's choice in the form.
 
     :param offered: slug of each GPU type → largest number that the form offers.
     """

@@ -1,4 +1,4 @@
-"""Compares what was said of a pod with what became of it."""
+"""Compares the prediction about a pod with the pod's fate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 
 class Fate(StrEnum):
-    """What became of a pod."""
+    """The fate of a pod."""
 
     STARTED = "started"
     NEW_NODE = "started on a new node"
@@ -24,12 +24,12 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What the cluster did with a pod.
+    """The cluster's treatment of a pod.
 
     :param node: where it was bound, empty where nowhere.
     :param words: message of kube-scheduler's first refusal, empty where it had none.
-    :param autoscaler: what Karpenter said of the pod, empty where nothing.
-    :param kueue: what Kueue said of a pod that it did not admit; None for one that it admitted, or that has no queue.
+    :param autoscaler: Karpenter's event about the pod, empty where none.
+    :param kueue: Kueue's state of a pod that it did not admit; None for one that it admitted, or that has no queue.
     :param took_s: seconds until this was known.
     :param pod: the pod as it was read last, with what Kueue added when it admitted the pod.
     """
@@ -45,7 +45,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What was said of a pod just before it was created.
+    """The prediction about a pod just before it was created.
 
     :param pod: the pod as the API server would make it, from a dry run.
     :param labels: what any node of the chosen GPU type has.

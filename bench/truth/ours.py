@@ -39,7 +39,7 @@ POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """What is said of a choice.
+    """The verdict on a choice.
 
     :param manifest: the pod as it would be sent.
     :param labels: what any node of the chosen GPU type has.
@@ -76,7 +76,7 @@ class Ours:
 
     async def offered(self, settings: Manifest, *, products: frozenset[str]) -> dict[str, int]:
         """Return the slugs of the GPU types with these labels, and how many the form offers of each."""
-        offer = await make_spawner(settings, "nobody").make_offer()
+        offer = await make_spawner(settings, "anyone").make_offer()
         return {
             slug: gpu.max_count
             for slug, gpu in offer.catalog.gpus.items()
@@ -84,9 +84,9 @@ class Ours:
         }
 
     async def say(self, settings: Manifest, user: str, *, options: Manifest) -> Statement:
-        """Return what is said of somebody's choice, and the pod that a start would create."""
+        """Return the verdict on a user's choice, and the pod that a start would create."""
         spawner = make_spawner(settings, user)
-        # In a hub, what is known of the queue is up to 5 seconds older.
+        # In a hub, data of the queue is up to 5 seconds older.
         offer: Offer = replace(await spawner.make_offer(), queues=QueuePlaces(spawner.api.api_client))
         selection = validate(options, offer.catalog)
         previews = PodPreviews(spawner, offer)
@@ -109,7 +109,7 @@ async def opened(kubeconfig: Path) -> AsyncIterator[Ours]:
     # KubeSpawner loads what this names; KUBECONFIG is read when the module is imported, before there is a cluster.
     kube_config.KUBE_CONFIG_DEFAULT_LOCATION = str(kubeconfig)
     store = GPUSpawner.offer_factory.get_store(
-        make_spawner({}, "nobody").api, pace=StoreTiming(first_sync_timeout_s=FIRST_LISTS_S)
+        make_spawner({}, "anyone").api, pace=StoreTiming(first_sync_timeout_s=FIRST_LISTS_S)
     )
     try:
         yield Ours(store)
@@ -118,16 +118,16 @@ async def opened(kubeconfig: Path) -> AsyncIterator[Ours]:
 
 
 def make_spawner(settings: Manifest, name: str) -> Any:
-    """Return somebody's spawner, which is never started."""
+    """Return a user's spawner, which is never started."""
     user = SimpleNamespace(name=name, id=1, url=f"/user/{name}/", settings={}, groups=[], escaped_name=name)
     spawner = GPUSpawner(
         hub=Hub(ip="127.0.0.1", port=8081),
         user=user,
         config=Config({"GPUSpawner": {**settings, "namespace": NAMESPACE}}),
-        api_token="secret",  # noqa: S106 - nobody is asked with it
+        api_token="secret",  # noqa: S106 - never sent
         oauth_client_id="unused",
     )
-    # What the program in the pod is told would take a hub, and no scheduler reads it.
+    # The environment and arguments of the pod's program need a hub, and no scheduler reads them.
     spawner.get_env, spawner.get_args = dict, list
     return spawner
 

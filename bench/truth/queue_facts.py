@@ -1,4 +1,4 @@
-"""What Kueue has decided at one moment, read from its own objects and from its visibility API."""
+"""Kueue's decisions at one moment, read from its own objects and from its visibility API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueAnswer:
-    """What Kueue says of a pod that it holds.
+    """Kueue's state of a pod that it holds.
 
     :param words: Kueue's message about the quota; empty where it has none yet.
     :param position: how many Workloads Kueue takes first; None for a Workload that is in no queue.

@@ -98,7 +98,7 @@ class Stage:
             self._api.patch(f"{NODES}/{change.name}", {"spec": {"unschedulable": change.kind == "cordon" or None}})
 
     async def settle(self, fleet: Fleet) -> View:
-        """Return the cluster once nobody has anything left to do in it."""
+        """Return the cluster once no component has work left in it."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             view = self._look(fleet)
@@ -126,7 +126,7 @@ class Stage:
         self._api.create(PODS, manifest)
 
     async def follow(self, name: str, *, view: View, fleet: Fleet, is_now: bool) -> Event:
-        """Return what becomes of a pod.
+        """Return whether a pod started, or why it waits.
 
         :param view: the cluster before the pod was created.
         :param is_now: whether it is expected to start, so that a refusal is not the last word.
@@ -241,7 +241,7 @@ class Stage:
         return (node for node in self._nodes() if node["metadata"]["name"] in names)
 
     def _list_work(self, fleet: Fleet, view: View) -> Iterator[str]:
-        """Yield what somebody is still about to do, having done ourselves what kubelet and controllers would."""
+        """Yield the work that is left, after doing ourselves the work of kubelet and controllers."""
         for pod in view.pods:
             if facts.is_leaving(pod):
                 yield f"{pod['metadata']['name']} is ended"

@@ -48,11 +48,11 @@ BUDGETS = {"now_not_started_percent": 0.5, "never_started": 0, "wrong_reason_per
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the spawns so far.
+    """The results of the spawns so far.
 
     :param outcomes: verdicts by outcome.
-    :param fates: what became of the pods.
-    :param faults: what was wrong, by kind.
+    :param fates: the fates of the pods.
+    :param faults: the faults, by kind.
     :param hedged: how often no node came where none was promised for sure.
     :param with_gpus: how many spawns asked for GPUs, which the sum of free ones is compared with.
     :param revisited: how many pods that waited were tried alone.
@@ -89,7 +89,7 @@ class Tally:
 def measure(*, spawns: int = SPAWNS, seed: int | None = None) -> Result:
     """Start a cluster with Karpenter and Kueue, spawn in the fleets ``seed``, ``seed + 1`` and so on, and stop all.
 
-    :param seed: None for fleets that nobody has seen yet.
+    :param seed: None for fleets that were never drawn before.
     """
     if seed is None:
         seed = secrets.randbelow(10**8)
@@ -271,7 +271,7 @@ class _Play:
                 self._tally.blame(fault, f"{title}: {why}")
 
     def _describe(self, number: int, options: object, *, said: Said, event: Event, view: View) -> str:
-        """Return everything about a spawn, for people: how to see it again, and the cluster before it."""
+        """Return everything about a spawn, for a reader: how to see it again, and the cluster before it."""
         seed = self._fleet.seed
         lines = [
             f"fleet {seed}, spawn {number}: python -m bench truth --seed {seed} --spawns {SPAWNS_PER_FLEET}",

@@ -1,4 +1,4 @@
-"""What fleets are made of: GPU products, machines that Karpenter may add, PriorityClasses, and how plain pods look."""
+"""The parts of fleets: GPU products, machines that Karpenter may add, PriorityClasses, and how plain pods look."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def gpu_labels(product: str, gpus: int) -> dict[str, str]:
 
 
 def pod(name: str, amounts: Mapping[str, str], *, product: str = "", priority: str = USUAL) -> Manifest:
-    """Return a pod of somebody else, for any node.
+    """Return a pod of another user, for any node.
 
     :param product: of the GPUs that it asks for by label; empty for any.
     """

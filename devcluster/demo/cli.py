@@ -34,7 +34,7 @@ OWN_HINTS = (
 
 
 class Demo(Protocol):
-    """What the command line starts and stops.
+    """The demo that the command line starts and stops.
 
     :ivar admin_password: the password of the admin's login.
     """

@@ -23,7 +23,7 @@ HUB_PORT = 8081
 PROXY_API_PORT = 8001
 STATE_DIR = Path("/run/gpuspawner")
 
-# What the wheel puts into the package, where in the checkout it lies (pyproject.toml, tool.hatch.build.targets.wheel).
+# Folders that the wheel puts into the package, and their places in the checkout (pyproject.toml, tool.hatch.build).
 _PARTS = {"gpuspawner": "gpuspawner", "templates": "gpuspawner/templates", "helm-values": "gpuspawner/helm-values"}
 
 _RUN_HUB = (
@@ -36,7 +36,7 @@ _RUN_HUB = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubPod:
-    """What makes one hub's objects.
+    """The builder of one hub's objects.
 
     :param config: the hub's configuration, section by section.
     :param proxy_token: secret that hub and proxy share.
@@ -98,7 +98,7 @@ class HubPod:
         }
 
     def _proxy(self) -> dict[str, Any]:
-        # On the pod's own loopback: people come through the API server, and nobody else should.
+        # On the pod's own loopback: users come through the API server, and no other way should work.
         options = [f"--ip=127.0.0.1 --port={PROXY_PORT} --api-ip=127.0.0.1 --api-port={PROXY_API_PORT}"]
         return {
             "name": "proxy",

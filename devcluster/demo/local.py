@@ -28,7 +28,7 @@ class LocalDemo:
     """A cluster with a fleet and a hub; what it starts it stops.
 
     :param name: of the cluster.
-    :param port: of the address people open.
+    :param port: of the address users open.
     :param report: gets a line for each step.
     :param values: file with what users may ask for.
     """

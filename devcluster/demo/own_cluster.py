@@ -38,7 +38,7 @@ _HOPELESS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CrashLoopB
 class OwnClusterDemo:
     """A hub on the cluster of a kubeconfig context; what it creates it deletes.
 
-    :param port: of the address people open.
+    :param port: of the address users open.
     :param report: gets a line for each step.
     :param adapt: changes the hub's pod before it is created.
     :param kubeconfig: file with the context, None = where kubectl would look.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a purpose needs besides the Python environment, which everything needs.
+    """The needs of a purpose besides the Python environment, which everything needs.
 
     :param hub5: a second environment with the oldest supported JupyterHub and KubeSpawner.
     :param newest: another environment with the newest pre-releases of both.

@@ -1,4 +1,4 @@
-"""What only the user can install: find all of it before anything is started or changed."""
+"""Programs that only the user can install: find all missing ones before anything is started or changed."""
 
 from __future__ import annotations
 

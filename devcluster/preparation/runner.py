@@ -46,9 +46,9 @@ MISLEADING_VARIABLES = frozenset(
 class Step:
     """One thing that has to be there.
 
-    :param what: what it brings, as people call it.
+    :param what: the usual name of its result.
     :param is_done: whether it is there already.
-    :param commands: what brings it, run one after the other; asked for only when it is not there.
+    :param commands: the commands for it, run one after the other; asked for only when it is not there.
     :param finish: called when all commands succeeded.
     """
 

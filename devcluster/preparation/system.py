@@ -1,4 +1,4 @@
-"""What this machine has: programs and their versions, Debian packages, room on its disk."""
+"""The machine's programs and their versions, Debian packages, and room on its disk."""
 
 from __future__ import annotations
 

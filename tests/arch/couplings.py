@@ -1,4 +1,4 @@
-"""What couples modules besides their imports: private attributes, untyped spawners, shared state, base classes."""
+"""Couplings of modules besides their imports: private attributes, untyped spawners, shared state, base classes."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Import(NamedTuple):
     target: str
     """The dotted name of a module of ours."""
     name: str
-    """What is taken from it; empty where the module itself is imported."""
+    """The imported name; empty where the module itself is imported."""
     bound: str
     """The name it gets."""
 

@@ -314,7 +314,7 @@ def test_a_spawner_of_any_type_is_found_in_parameters_and_attributes():
     assert names(spawners_of_any_type(load_modules(core(text)))) == ["spawner", "_spawner"]
 
 
-def test_private_attributes_of_others_are_found_and_told_apart_from_those_of_other_projects():
+def test_private_attributes_of_others_are_found_and_distinguished_from_those_of_other_projects():
     using = "def f(self, a):\n    return a._own, a._state, a._log_name, self._x, a.__class__, a._replace()"
     defining = "class A:\n    _own = 1\n    def f(self, other):\n        self._state = other._state"
     modules = load_modules({"gpuspawner/hub/a.py": defining, "gpuspawner/hub/b.py": using})

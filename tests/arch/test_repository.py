@@ -1,4 +1,4 @@
-"""What is in the repository: nothing of one machine, nothing large, and a README that leads in."""
+"""The repository's files: nothing of one machine, nothing large, and a README that leads in."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_once_nothing_else_runs_what_ran_beside_is_shown_as_it_comes(root: Path,
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_it_interrupts_both_lanes_once_and_waits_until_they_are_clean(
+def test_an_interrupted_run_interrupts_both_lanes_once_and_waits_until_they_are_clean(
     number: signal.Signals, root: Path, tmp_path: Path
 ):
     suites = {name: program(CAREFUL.format(name=name)) for name in ("first", "second", "third")}

@@ -168,7 +168,7 @@ async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(forced_colors="active")
-async def test_what_is_picked_is_seen_in_a_persons_own_colours(person: Person) -> None:
+async def test_the_picked_row_stands_out_in_forced_colors(person: Person) -> None:
     await person.log_in("reader")
     await person.page.get_by_role("button", name="Training").click()
 

@@ -1,4 +1,4 @@
-"""What is the matter with GPUs: the hub's admins see it in the form and in the log, and nobody else does."""
+"""Problems of GPUs: the hub's admins see them in the form and in the log, and other users do not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_narrow_window_needs_no_sideways_scrolling_to_read_it(admin: Per
     assert await admin.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-async def test_only_an_admin_sees_it_whoever_the_server_is_for(admins_hub: Hub) -> None:
+async def test_only_an_admin_sees_it_for_any_users_server(admins_hub: Hub) -> None:
     user, boss = visitor(admins_hub, USER), visitor(admins_hub, ADMIN)
     for page in (boss.get("/hub/spawn"), boss.get(f"/hub/spawn/{USER}")):
         assert all(name in page.text for name in NODES)

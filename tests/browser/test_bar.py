@@ -15,7 +15,7 @@ from tests.browser.support.person import Person
 from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints
 
-# Bootstrap lets pages glide where they are scrolled, if nobody minds: boxes are measured once they have arrived.
+# Bootstrap scrolls pages smoothly unless motion is reduced: boxes are measured once they have arrived.
 STILL = {"reduced_motion": "reduce"}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
 
@@ -100,7 +100,7 @@ HIDDEN = """() => {
 @BOTH
 @pytest.mark.parametrize("key", ["Tab", "Shift+Tab"])
 @pytest.mark.parametrize("is_unfolded", [False, True], ids=["folded", "unfolded"])
-async def test_what_has_the_focus_is_never_below_the_bar(
+async def test_the_focused_element_is_never_below_the_bar(
     form: Form, size: tuple[int, int], key: str, is_unfolded: bool
 ) -> None:
     form.site.catalog, form.site.outcome, form.site.options = WITH_PRESETS, Outcome.WAITS, EARLIER
@@ -162,7 +162,7 @@ async def test_alternatives_unfold_above_the_bar_and_fold_away_once_one_is_taken
 
 
 @WIDE
-async def test_what_is_unfolded_folds_away_with_escape_and_when_a_field_gets_the_focus(form: Form) -> None:
+async def test_the_summary_folds_away_with_escape_and_when_a_field_gets_the_focus(form: Form) -> None:
     await form.open()
     for leave in (form.page.keyboard.press("Escape"), form.radio("gpu", "gpu-4").focus()):
         await form.part("toggle").click()
@@ -232,7 +232,7 @@ async def test_a_picked_image_closes_no_type_and_a_picked_type_tells_at_the_imag
 
 
 @WIDE
-async def test_an_image_that_nobody_picked_makes_room_for_one_that_can_use_the_type(form: Form) -> None:
+async def test_an_image_that_no_user_picked_makes_room_for_one_that_can_use_the_type(form: Form) -> None:
     await form.open()
     await expect(form.radio("image", "no-gpu")).to_be_checked()
 
@@ -354,7 +354,7 @@ async def test_presets_have_the_same_icons_as_the_verdict(form: Form) -> None:
 
 
 @pytest.mark.window(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True, **STILL)
-async def test_what_is_pressed_is_large_enough_for_a_finger(form: Form) -> None:
+async def test_buttons_are_large_enough_for_a_finger(form: Form) -> None:
     form.site.catalog, form.site.options, form.site.outcome = WITH_PRESETS, EARLIER, Outcome.WAITS
     await form.open()
     await form.part("more").locator("summary").click()

@@ -32,7 +32,7 @@ async def test_the_field_comes_and_goes_with_its_card(person: Person) -> None:
     await expect(person.field("custom_image")).to_have_value(OWN)
 
 
-async def test_what_is_wrong_is_said_while_it_is_written_and_never_promised_to_start(person: Person) -> None:
+async def test_a_wrong_reference_gets_a_complaint_while_it_is_typed_and_no_promise_of_a_start(person: Person) -> None:
     page = person.page
     await person.log_in("writer")
     await person.pick("image", "")

@@ -1,4 +1,4 @@
-"""Errors look and read the same from script and server, lead to the first wrong field, and know how people write."""
+"""Errors look and read the same from script and server, lead to the first wrong field, and know how users write."""
 
 from __future__ import annotations
 

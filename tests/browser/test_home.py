@@ -164,7 +164,9 @@ async def test_the_section_speaks_the_browsers_language_and_knows_its_time_zone(
 
 
 @pytest.mark.window(java_script_enabled=False)
-async def test_without_a_script_the_end_is_told_in_utc_and_no_button_is_there(person: Person, servers: Servers) -> None:
+async def test_without_a_script_the_end_is_shown_in_utc_and_no_button_is_there(
+    person: Person, servers: Servers
+) -> None:
     with servers.running({"scriptless": OPTIONS}):
         await person.log_in_to("/hub/home", "scriptless")
         end = end_of(servers.pods.of("scriptless"))

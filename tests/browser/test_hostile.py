@@ -71,7 +71,7 @@ async def test_the_sentence_about_the_choice_shows_display_names_as_they_were_wr
     await assert_inert(victim.page)
 
 
-async def test_what_was_typed_into_a_field_comes_back_as_text(victim: Person) -> None:
+async def test_text_typed_into_a_field_comes_back_as_text(victim: Person) -> None:
     await victim.log_in("reader")
     await victim.field("memory").fill(ATTACK)
     await victim.send_unchecked()

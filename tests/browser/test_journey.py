@@ -111,7 +111,7 @@ async def test_a_click_that_leaves_a_wrong_number_arrives(person: Person, number
     await expect(person.page.locator("#gpuspawner-memory-error")).to_be_visible()
 
 
-async def test_an_emptied_number_is_told_at_its_field(person: Person) -> None:
+async def test_an_emptied_number_is_reported_at_its_field(person: Person) -> None:
     await person.log_in("emptier")
     await person.field("cpu").fill("")
     await person.field("cpu").blur()

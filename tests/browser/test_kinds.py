@@ -1,4 +1,4 @@
-"""Choices of several cards at once, choices that are gone the next time, and people who choose for somebody else."""
+"""Choices of several cards at once, choices that are gone the next time, and admins who choose for another user."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_a_priority_is_in_the_sentence_in_the_pod_and_there_the_next_time(
     await expect(chooser.page.locator("#gpuspawner-more")).to_have_attribute("open", "")
 
 
-async def test_an_admin_chooses_for_somebody_else(chooser: Person, servers: Servers) -> None:
+async def test_an_admin_chooses_for_another_user(chooser: Person, servers: Servers) -> None:
     servers.hub.client.create_user("grace")
     await chooser.log_in(ADMIN)
     await chooser.page.goto(f"{chooser.url}/hub/spawn/grace")
@@ -195,7 +195,7 @@ async def test_an_admin_chooses_for_somebody_else(chooser: Person, servers: Serv
         servers.stop("grace")
 
 
-async def test_a_link_from_there_is_for_whoever_opens_it(chooser: Person, servers: Servers) -> None:
+async def test_a_link_from_there_is_for_the_user_who_opens_it(chooser: Person, servers: Servers) -> None:
     servers.hub.client.create_user("grace")
     shown: list[str] = []
 
@@ -229,7 +229,7 @@ async def test_a_named_server_gets_what_was_chosen_for_it(chooser: Person, serve
         servers.pods.wait_gone("twice")
 
 
-async def test_a_choice_that_is_gone_is_told_at_its_field_and_the_others_are_there(
+async def test_a_choice_that_is_gone_is_reported_at_its_field_and_the_others_are_there(
     chooser: Person, servers: Servers, api: ApiClient
 ) -> None:
     core = client.CoreV1Api(api)

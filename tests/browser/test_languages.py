@@ -1,4 +1,4 @@
-"""People read the form in their language: all of it, whatever they do, and a wrong form comes back in it."""
+"""Users read the form in their language: all of it, whatever they do, and a wrong form comes back in it."""
 
 from __future__ import annotations
 

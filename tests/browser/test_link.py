@@ -1,4 +1,4 @@
-"""A link to a choice fills it in for whoever opens it, and one press starts it."""
+"""A link to a choice fills it in for the user who opens it, and one press starts it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_without_a_clipboard_the_link_is_shown_to_be_copied_by_hand(person
     assert [link.startswith(f"{person.url}/hub/spawn?opt-image=jupyterlab-cpu&") for link in shown] == [True]
 
 
-async def test_what_is_wrong_has_no_link(person: Person) -> None:
+async def test_a_wrong_choice_has_no_link(person: Person) -> None:
     await person.log_in("linker")
     link = person.page.get_by_role("button", name="Copy link")
     await person.unfold()

@@ -153,7 +153,7 @@ async def test_a_named_image_is_picked_with_two_actions(finder: Person) -> None:
 
 
 @pytest.mark.window(viewport=SCREEN)
-async def test_what_is_found_starts(finder: Person, api: ApiClient, many_hub: Hub) -> None:
+async def test_rows_found_by_search_start(finder: Person, api: ApiClient, many_hub: Hub) -> None:
     servers = Servers(many_hub, Pods(api, many_hub.settings.namespace))
     await finder.log_in("quick-finder")
     await search(finder, "Find an image").fill("torch")
@@ -210,7 +210,7 @@ async def test_types_that_cannot_start_now_stand_in_one_line_each_and_one_click_
 
 
 @pytest.mark.window(viewport=SCREEN)
-async def test_what_is_picked_stays_in_sight(finder: Person) -> None:
+async def test_the_picked_row_stays_in_sight(finder: Person) -> None:
     await finder.log_in("ada")
     await search(finder, "Find a GPU").fill("h100")
     await finder.pick("gpu", "h100")
@@ -227,7 +227,7 @@ async def test_what_is_picked_stays_in_sight(finder: Person) -> None:
 
 
 @pytest.mark.window(viewport=SCREEN)
-async def test_what_is_free_comes_first_then_the_larger_memory_or_all_as_it_is_listed(finder: Person) -> None:
+async def test_free_types_come_first_then_larger_memory_or_the_order_of_the_list(finder: Person) -> None:
     await finder.log_in("ada")
     await unfold(finder)
     assert (await shown(finder))[:7] == [

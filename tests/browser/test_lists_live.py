@@ -1,6 +1,6 @@
 """News in a long list: what becomes free appears, and nothing moves that a person may be pointing at.
 
-What answers the page is a small site of this test, so that each count is the test's to choose.
+A small site of this test answers the page, so that each count is the test's to choose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a page shows of live capacity: counts, bars and the verdict, and how it keeps them true while somebody chooses.
+"""Live capacity on the page: counts, bars and the verdict, and how they stay true while a user chooses.
 
 The page is the form with its script in a real browser; what answers it is a small site of this test, so that each count
 and failure is the test's to choose. That the hub answers the same is for the tests on the hub.

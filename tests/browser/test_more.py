@@ -1,4 +1,4 @@
-"""What few people change: behind a door of its own, open where something was changed or is wrong."""
+"""The fields under "More", which is open where one of them was changed or is wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_it_is_one_click_further_than_the_other_fields(person: Person) -> 
     await expect(person.page.locator("#gpuspawner-run_time-help")).to_contain_text("files in your home directory stay")
 
 
-async def test_a_run_time_is_told_in_words_and_steps_with_the_arrow_keys(person: Person) -> None:
+async def test_a_run_time_is_written_in_words_and_steps_with_the_arrow_keys(person: Person) -> None:
     sentence = person.page.locator("#gpuspawner-sentence")
     await person.log_in("rare")
     await open_more(person)
@@ -81,7 +81,7 @@ async def test_shared_memory_is_never_more_than_the_memory(person: Person) -> No
     )
 
 
-async def test_what_is_wrong_there_comes_back_with_the_door_open(person: Person) -> None:
+async def test_a_wrong_field_under_more_comes_back_with_more_open(person: Person) -> None:
     await person.log_in("mistaken")
     await open_more(person)
     await person.field("run_time").fill("13h")

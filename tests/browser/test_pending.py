@@ -366,7 +366,7 @@ async def test_a_person_who_did_not_ask_for_it_is_not_notified_of_a_failure(pers
 # -- the connection ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_person_who_was_signed_out_is_told_and_comes_back(person: Person, servers: Servers) -> None:
+async def test_a_user_who_was_signed_out_reads_so_and_comes_back(person: Person, servers: Servers) -> None:
     page = person.page
     with waiting(servers, "sleeper"):
         await watch(person, "sleeper")

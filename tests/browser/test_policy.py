@@ -1,4 +1,4 @@
-"""What people may have, on a real hub: the form offers each what the gate lets through, and says why of the rest."""
+"""Users' limits on a real hub: the form offers each user what the gate lets through, and says why of the rest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def limits_hub(cluster: Cluster, api: ApiClient) -> Iterator[Hub]:
         admin_users=[ADMIN],
         extra={
             "JupyterHub": {"load_groups": {"research": {"users": ["rosa"]}}},
-            # Nobody answers in the pods of simulated nodes.
+            # No program answers in the pods of simulated nodes.
             "Spawner": {"http_timeout": 900, "start_timeout": 900},
         },
     )
@@ -67,7 +67,7 @@ def limited(page: Page, limits_hub: Hub) -> Person:
 
 
 @pytest.mark.window(viewport={"width": 1000, "height": 1100}, color_scheme="light")
-async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Person, tmp_path: Path) -> None:
+async def test_each_user_sees_their_own_choices_and_why_the_rest_is_not_theirs(limited: Person, tmp_path: Path) -> None:
     await limited.log_in("ada")
 
     await expect(limited.choice("gpu", CARD)).to_be_enabled()
@@ -84,7 +84,7 @@ async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Pers
     assert (await shoot(limited.page, "form-limits", tmp_path)).stat().st_size < MOST_BYTES
 
 
-async def test_a_group_gives_its_people_more(limited: Person) -> None:
+async def test_a_group_gives_its_members_more(limited: Person) -> None:
     await limited.log_in("rosa")
 
     await expect(limited.choice("gpu", THEIRS)).to_be_enabled()
@@ -92,9 +92,7 @@ async def test_a_group_gives_its_people_more(limited: Person) -> None:
     await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("0 of 4 GPUs in use by you")
 
 
-async def test_an_admin_who_starts_for_somebody_sees_what_that_person_may_have(
-    limited: Person, limits_hub: Hub
-) -> None:
+async def test_an_admin_who_starts_for_a_user_sees_what_that_user_may_have(limited: Person, limits_hub: Hub) -> None:
     limits_hub.client.create_user("gus")
     await limited.log_in(ADMIN)
 

@@ -1,6 +1,6 @@
-"""What a page shows of a person's limits, and how it keeps that true while servers of theirs come and go elsewhere.
+"""A user's limits on a page, and how they stay true while servers of theirs come and go elsewhere.
 
-What answers the page is a small site of this test, so that usage is the test's to choose.
+A small site of this test answers the page, so that usage is the test's to choose.
 """
 
 from __future__ import annotations
@@ -166,9 +166,7 @@ def told(page: Page, name: str) -> Locator:
     return page.locator(f"#gpuspawner-{name}")
 
 
-async def test_what_is_out_of_reach_is_greyed_with_its_reason_and_the_keyboard_passes_it_by(
-    page: Page, site: Site
-) -> None:
+async def test_denied_rows_are_greyed_with_their_reason_and_the_keyboard_passes_them_by(page: Page, site: Site) -> None:
     await open_form(page, site)
 
     await expect(radio(page, "gpu", "h100")).to_be_disabled()
@@ -201,7 +199,7 @@ async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site)
     await expect(told(page, "gpu_count-error")).to_have_text("Enter 1 to 2.")
 
 
-async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site: Site) -> None:
+async def test_a_run_time_longer_than_the_types_is_reported_at_once(page: Page, site: Site) -> None:
     await open_form(page, site)
     await expect(row(page, "gpu", "t4")).to_contain_text("up to 4 hours")
     await expect(page.locator("input[name=run_time]")).to_have_value("8h")
@@ -225,7 +223,7 @@ async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(pa
     await expect(told(page, "run_time-error")).to_be_visible()
 
 
-async def test_where_nobody_is_asked_the_end_is_told_beside_start(page: Page, site: Site) -> None:
+async def test_without_a_field_for_the_run_time_the_end_is_shown_beside_start(page: Page, site: Site) -> None:
     site.catalog = replace(CATALOG, run_time=None)
     await open_form(page, site)
     await expect(told(page, "ending")).to_be_hidden()
@@ -278,7 +276,7 @@ async def test_what_becomes_free_elsewhere_can_be_picked_again(page: Page, site:
     await expect(told(page, "verdict-text")).to_have_text("Starts now.")
 
 
-async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page, site: Site) -> None:
+async def test_a_count_that_is_too_large_by_now_is_reported_at_its_field(page: Page, site: Site) -> None:
     await open_form(page, site)
 
     site.used = 3
@@ -326,7 +324,7 @@ async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(pag
     await expect(preset(page, 2)).to_be_enabled()
 
 
-async def test_what_is_not_for_this_person_is_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
+async def test_denied_rows_are_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
     policy = CATALOG.policy
     assert policy is not None
     site.catalog = replace(CATALOG, policy=replace(policy, hide=True))

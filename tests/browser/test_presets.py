@@ -1,6 +1,6 @@
 """Fixed presets: cards that are started with what is picked in them, and say whether that can start.
 
-What answers the page is a small site of this test, so that verdicts and limits are the test's to choose.
+A small site of this test answers the page, so that verdicts and limits are the test's to choose.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def presets(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
         yield Servers(hub, Pods(api, settings.namespace))
 
 
-async def test_what_is_picked_in_a_card_runs_and_is_there_next_time(presets: Servers, page: Page) -> None:
+async def test_the_choice_in_a_card_runs_and_is_there_next_time(presets: Servers, page: Page) -> None:
     person = Person(page, presets.hub.url, "any password")
     await person.log_in("ada", customise=False)
     card = page.locator(".gs-fixed[data-preset=course]")

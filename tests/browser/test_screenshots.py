@@ -82,7 +82,7 @@ async def test_twice_the_size_needs_no_sideways_scrolling(person: Person) -> Non
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(viewport={"width": 1000, "height": 900})
-async def test_what_is_wrong_stands_first_and_at_its_field(person: Person, tmp_path: Path) -> None:
+async def test_errors_stand_first_and_at_their_fields(person: Person, tmp_path: Path) -> None:
     await person.log_in("error-reader")
     await person.field("cpu").fill("4000")
     await person.field("memory").fill("many")

@@ -20,7 +20,7 @@ from tests.cluster.support.waiting import wait_for
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BACK = "document.dispatchEvent(new Event('visibilitychange'))"
-# What the form hears when the person presses Start in another tab.
+# The answer to the form when the user presses Start in another tab.
 STARTED_ELSEWHERE = "user => dispatchEvent(new StorageEvent('storage', { key: `gpuspawner-started:/hub/${user}` }))"
 SMALL = {"image": "jupyterlab-cpu", "cpu": 1, "memory": "1G", "gpu": None}
 TAKEN = {"image": "jupyterlab", "cpu": 1, "memory": "1G", "gpu": "h100-80gb", "gpu_count": 1}

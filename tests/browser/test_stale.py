@@ -1,4 +1,4 @@
-"""A page whose counts nobody could confirm for a while says how old they are, and is right again after that."""
+"""A page whose counts could not be confirmed for a while says how old they are, and is right again after that."""
 
 from __future__ import annotations
 

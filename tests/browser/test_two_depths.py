@@ -1,4 +1,4 @@
-"""Presets for most mornings, every field one click further."""
+"""Presets for most users, and every field under "Customize"."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_every_field_is_one_click_further(person: Person) -> None:
     await expect(person.row("gpu", CARD)).to_be_visible()
 
 
-async def test_what_is_wrong_is_never_behind_a_closed_door(person: Person) -> None:
+async def test_a_wrong_field_is_never_hidden(person: Person) -> None:
     await person.log_in("mistaken")
     await person.field("cpu").fill("lots")
 

@@ -50,7 +50,7 @@ CHOOSE = """(choice) => {
     field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 }"""
-# What a tab shows, in one look: a page that is just being left has none of it, and one that is still loading not all.
+# The state of a tab in one look: a page that is just being left has none of it, and one that is still loading not all.
 LOOK = """() => {
   const has = (selector) => Boolean(document.querySelector(selector));
   const form = document.getElementById("gpuspawner-form");

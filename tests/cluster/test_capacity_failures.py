@@ -1,7 +1,7 @@
-"""50 servers in a row find no room until their time is up: no failures of the hub, which goes on for everybody else.
+"""50 servers in a row find no room until their time is up: no failures of the hub, which goes on for other users.
 
 JupyterHub ends itself after as many failures in a row as ``consecutive_failure_limit`` says; zero-to-jupyterhub sets 5,
-so that plain KubeSpawner's hub goes down with five people who wait for a GPU.
+so that plain KubeSpawner's hub goes down with five users who wait for a GPU.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def no_room(cluster: Cluster) -> Iterator[None]:
 
 def hub_settings(namespace: str, python: Path, *, kubespawner: dict[str, Any], **more: Any) -> HubSettings:
     """Return settings of a hub that gives up as soon as zero-to-jupyterhub's does."""
-    # A web server in place of JupyterLab: nobody opens it.
+    # A web server in place of JupyterLab: no browser opens it.
     cheap = {"cmd": WEB_SERVER, "volumes": [], "volume_mounts": [], "working_dir": "/"}
     extra = {
         "Spawner": {"consecutive_failure_limit": FAILURE_LIMIT},
@@ -75,7 +75,7 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
         wait_for(lambda: FULL.slug in types_offered(hub), "the type in the form")
 
         at_once(lambda user: servers.begin(user, {"gpu": FULL.slug}), USERS)
-        wait_for(lambda: all(is_at_rest(servers, user) for user in USERS), "everybody's start at an end")
+        wait_for(lambda: all(is_at_rest(servers, user) for user in USERS), "the end of every start")
 
         assert (hub.failure(), hub.hub_pid) == ("", pid)
         told = at_once(servers.last_told, USERS)

@@ -1,4 +1,4 @@
-"""100 users start and stop servers while everything around them fails: what is promised holds all the same.
+"""100 users start and stop servers while everything around them fails: all promises hold.
 
 A seed draws users, rules, choices, faults and their order; when what happens beside what is up to the machine.
 """
@@ -55,7 +55,7 @@ SHORT_MINUTES = 5
 """A shorter run need not see all that happens."""
 KILLS = max(1, round(MINUTES / 2))
 CAPS = {"cpu": {"max": 4}, "memory": {"max": "8G"}}
-"""What rules without bounds of their own allow; no setting limits CPU or memory beside them."""
+"""The allowance by rules without bounds of their own; no setting limits CPU or memory beside them."""
 SETTLED_S = 60.0
 """How long pods may stay after the last start and stop: the hub looks after servers every 30 s."""
 

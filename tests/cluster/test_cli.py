@@ -1,4 +1,4 @@
-"""What the program says of a cluster is what its API server has and what its scheduler does."""
+"""The program's statements about a cluster agree with its API server and its scheduler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VALUES = {
 
 
 class Said(NamedTuple):
-    """What the program answered, and its exit code."""
+    """The program's answer, and its exit code."""
 
     code: int
     document: dict[str, Any]
@@ -171,7 +171,7 @@ def test_the_inventory_has_the_numbers_of_the_api_server(program: Program, api: 
     assert {row["name"] for row in said.document["nodes"]} == {node.metadata.name for node in nodes}
 
 
-def test_the_rules_and_a_cordon_are_told(program: Program, api: ApiClient) -> None:
+def test_the_rules_and_a_cordon_are_shown(program: Program, api: ApiClient) -> None:
     with cordoned(api, ["t4-1"]):
         said = program("inventory", "--nodes")
     (row,) = [row for row in said.document["nodes"] if row["name"] == "t4-1"]
@@ -226,7 +226,7 @@ def test_as_the_hub_what_its_account_may_not_read_is_unknown(program: Program, a
     assert program.explain("k80", "--as-hub").code == 3
 
 
-def test_whoever_may_not_see_as_another_is_told_so(program: Program, cluster: Cluster, api: ApiClient) -> None:
+def test_an_account_without_the_right_to_impersonate_fails(program: Program, cluster: Cluster, api: ApiClient) -> None:
     ensure_namespace(api, NAMESPACE)
     said = program("inventory", "--as-hub", kubeconfig=cluster.service_account_kubeconfig(NAMESPACE, "modest"))
     assert (said.code, said.document) == (3, {})
@@ -242,7 +242,7 @@ def test_check_compares_settings_with_the_nodes_that_there_are(
         file.write_text(yaml.safe_dump({"hub": {"config": config}}))
         code = main(["check", str(file), "--cluster", "--kubeconfig", str(cluster.kubeconfig), "--output", "json"])
         found = json.loads(capsys.readouterr().out)["problems"]
-        # Nodes with a taint that nobody tolerates are told of "gpus", whatever the settings are.
+        # Nodes with a taint that no server tolerates are reported at "gpus", whatever the settings are.
         return code, [
             (each["path"].removeprefix("hub.config.GPUSpawner."), each["code"], each["line"])
             for each in found

@@ -59,7 +59,7 @@ def no_t4_free(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def typo(impatient: Servers) -> Iterator[Told]:
-    """Have somebody's image not be there, which takes Kubernetes a while to be sure of."""
+    """Have a user's image be missing, which takes Kubernetes a while to be sure of."""
     choice = {"custom_image": "localhost/no-such-image:1", "gpu": "real", "gpu_count": 1}
     with starting(impatient, "typo", choice) as heard:
         yield heard

@@ -1,4 +1,4 @@
-"""Whatever is killed, and whenever: a cluster heals, the next `up` replaces it, and `down` leaves nothing."""
+"""Any process may be killed at any time: a cluster heals, the next `up` replaces it, and `down` leaves nothing."""
 
 from __future__ import annotations
 

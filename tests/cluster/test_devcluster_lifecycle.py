@@ -179,8 +179,8 @@ def test_kubeconfig_prints_the_path_of_the_admins(first: Cluster) -> None:
 
 
 def test_down_of_an_unknown_cluster_is_no_error(state: Path) -> None:
-    gone = devcluster("down", "--name", "nobody")
-    assert (gone.returncode, gone.stdout) == (0, "there is no cluster nobody\n")
+    gone = devcluster("down", "--name", "missing")
+    assert (gone.returncode, gone.stdout) == (0, "there is no cluster missing\n")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def prepared(cluster: Cluster, api: ApiClient) -> Iterator[None]:
         apply_rbac(api, WELL)
         stack.callback(remove_rbac, api, WELL)
         stack.enter_context(without_nodes(cluster, api, ["mixed-models-1", "mig-invalid-1"], fleet=FLEET))
-        # Whoever sees a label of a cloud's pools does not say that there is no autoscaler.
+        # With a label of a cloud's node pools, doctor does not report a missing autoscaler.
         stack.enter_context(labelled(api, ["gke-k80-1"], POOL_LABEL, None))
         stack.enter_context(planted(api, hub_pod(WELL, on="cpu-1", image="registry.example.org/hub:1")))
         yield
@@ -211,7 +211,7 @@ def ill_objects(cluster: Cluster) -> tuple[Planted, ...]:
 
 
 def tight_limits() -> tuple[Planted, ...]:
-    """Return what lets nobody have anything in the namespace, once the hub's pod is there."""
+    """Return limits that keep every server out of the namespace, once the hub's pod is there."""
     hard = {"requests.nvidia.com/gpu": "0", "pods": "0"}
     limits = [{"type": "Container", "max": {"memory": "256Mi"}}]
     namespace = f"/api/v1/namespaces/{ILL}"
@@ -309,7 +309,7 @@ def told(
 
 
 @pytest.mark.parametrize(("severity", "code", "named"), FAULTS)
-def test_what_was_planted_is_found_by_name(
+def test_planted_faults_are_found_by_name(
     severity: str, code: str, named: str | None, told: tuple[tuple[int, Found], tuple[int, Found]]
 ):
     found = [each for each in told[0][1].get(code, []) if named is None or named in each["objects"]]
@@ -321,7 +321,7 @@ def test_nothing_else_is_found(told: tuple[tuple[int, Found], tuple[int, Found]]
     assert (told[0][0], set(told[0][1])) == (1, {code for _, code, _ in FAULTS})
 
 
-def test_what_was_taken_out_is_found_no_more(told: tuple[tuple[int, Found], tuple[int, Found]]):
+def test_removed_faults_are_found_no_more(told: tuple[tuple[int, Found], tuple[int, Found]]):
     assert told[1] == (0, {})
 
 
@@ -346,12 +346,12 @@ def test_what_autoscalers_and_queues_lack_is_found(
         labelled(api, ["cpu-2"], zone, "b"),
         definition(api, bare_definition("kueue.x-k8s.io", "v1beta1", "LocalQueue", plural="localqueues")),
     ):
-        status, found = doctor(WELL, "--hub-account", f"{WELL}:nobody", values=values)
+        status, found = doctor(WELL, "--hub-account", f"{WELL}:missing", values=values)
         assert (status, {code: each[0]["objects"] for code, each in found.items()}) == (
             1,
             {
                 "autoscaler-missing": ["growing"],
-                "hub-account-missing": [f"{WELL}/nobody"],
+                "hub-account-missing": [f"{WELL}/missing"],
                 "queue-missing": ["gpus"],
                 "storage-immediate": ["zonal"],
             },

@@ -46,7 +46,7 @@ def pod(name: str, *, limits: dict[str, str] | None = None, claims: list[dict[st
 
 @pytest.fixture
 def onlooker(hub: Hub, api: ApiClient) -> Iterator[Onlooker]:
-    """Have a node whose GPUs only a DRA driver offers, some broken and some claimed, and somebody at the form."""
+    """Have a node whose GPUs only a DRA driver offers, some broken and some claimed, and a user at the form."""
     core, resources = CoreV1Api(api), ResourceV1Api(api)
     claims = [{"name": "gpu", "resourceClaimName": "of-another-kind"}]
     with ExitStack() as made:

@@ -1,4 +1,4 @@
-"""Whatever happens to the API server or the way there: counts are right as of their age, and exact again soon after."""
+"""With any fault of the API server or the way there, counts are right as of their age, and exact again soon after."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NODES = {"a100-80gb-1": 8, "a100-80gb-2": 8, "h100-1": 8}
 SEED = 4
 RECOVERED_S = 15.0
 STALE_S = 60.0
-"""Age from which nobody takes a count for the present one."""
+"""Age from which no count is taken for the present one."""
 SLACK_S = 0.5
 """For the way of an event and for this process to be scheduled: 2 cores run the whole cluster as well."""
 ANSWER_S = 0.5
@@ -133,7 +133,7 @@ def denied(role: str, resource: str, verbs: list[str]) -> Fault:
     return fault
 
 
-# What happens, for how many seconds, and how often.
+# The fault, for how many seconds, and how often.
 FAULTS: dict[str, tuple[Fault, float, int]] = {
     "API server killed": (killed, 0, 3),
     "API server killed, watch expired": (killed_and_forgotten, 0, 3),
@@ -154,7 +154,7 @@ FAULTS: dict[str, tuple[Fault, float, int]] = {
 
 
 async def sample(lab: Lab, store: ClusterStore) -> None:
-    """Ask as somebody would who opens a form, 30 times a second."""
+    """Ask as a user who opens a form, 30 times a second."""
     while True:
         before = time.monotonic()
         inventory = await store.read_inventory()

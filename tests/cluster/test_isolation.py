@@ -90,7 +90,7 @@ def test_setting_nvidia_visible_devices_in_the_notebook_gains_nothing(users: Use
     assert (len(found["devices"]), set(found["forged"].values())) == (COUNTS[user], {"EPERM"})
 
 
-def test_a_server_without_gpu_is_told_that_there_is_none(users: Users) -> None:
+def test_a_server_without_gpu_gets_void_as_its_variable(users: Users) -> None:
     assert users.probe("none")["variable"] == "void"
 
 

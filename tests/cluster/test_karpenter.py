@@ -149,7 +149,7 @@ def settle(onlooker: Onlooker, outcome: str, sentence: str = "") -> None:
 
 
 def refusal(api: ApiClient, pods: Pods, user: str) -> str:
-    """Return why Karpenter adds no node for somebody's pod, empty until it has said so."""
+    """Return why Karpenter adds no node for a user's pod, empty until it has said so."""
     name = pods.of(user).metadata.name
     events = CoreV1Api(api).list_namespaced_event(pods.namespace, field_selector=f"involvedObject.name={name}").items
     texts = [str(each.message) for each in events if "karpenter" in (each.source.component, each.reporting_component)]

@@ -1,4 +1,4 @@
-"""Ten people want the last GPU at the same moment: one gets it, nine wait and are told so, nobody meets an error."""
+"""Ten users want the last GPU at the same moment: one gets it, nine wait and see why, and none meets an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVER_ERROR = re.compile(r"\] 5\d\d [A-Z]+ /.*")
 """A request in JupyterHub's log that was answered with a fault of the hub's own."""
 
 
-def test_of_ten_people_one_gets_the_last_gpu_and_nine_a_truthful_wait(
+def test_of_ten_users_one_gets_the_last_gpu_and_nine_a_truthful_wait(
     cluster: Cluster, hub: Hub, servers: Servers, pods: Pods
 ) -> None:
     onlooker = Onlooker(hub.url, "onlooker", choice=FIELDS)
@@ -90,7 +90,7 @@ def lucky_one(pods: Pods, *, waiting: int) -> str:
 
 
 def wait_truthfully(servers: Servers, users: Iterable[str]) -> dict[str, int]:
-    """Return how many servers their forms say are ahead of one more, for people whose own is still on its way.
+    """Return how many servers their forms say are ahead of one more, for users whose own is still on its way.
 
     A form for a second server: the first one's page shows its progress instead.
     """

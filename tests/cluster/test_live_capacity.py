@@ -1,4 +1,4 @@
-"""What the store holds is what a list of the real API server gives, whatever was created, bound and deleted before."""
+"""The store agrees with a list of the real API server, after any creation, binding and deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cluster.support.nodes import simulated
 from tests.cluster.support.watched import hub_kubeconfig, watched
 
 NAMESPACE = "capacity"
-NOBODY = "nobody-schedules-this"
+NO_SCHEDULER = "no-such-scheduler"
 ROUNDS = 8
 CHANGES = 25
 SEED = 20
@@ -60,7 +60,7 @@ class Changes:
         if self._random.random() < 0.5:
             requests["nvidia.com/gpu"] = str(self._random.randint(1, 2))
         container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": requests}}
-        spec = {"schedulerName": NOBODY, "containers": [container], "automountServiceAccountToken": False}
+        spec = {"schedulerName": NO_SCHEDULER, "containers": [container], "automountServiceAccountToken": False}
         self._core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": name}, "spec": spec})
         self._waiting.append(name)
 

@@ -1,4 +1,4 @@
-"""The hub's own /metrics tells of starts, of what servers hold, and of how the cluster is read; and names nobody."""
+"""The hub's own /metrics tells of starts, of what servers hold, and of how the cluster is read; and names no user."""
 
 from __future__ import annotations
 

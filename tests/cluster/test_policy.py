@@ -86,7 +86,7 @@ def ruled_hub(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Hub]
                 # Long enough for twenty refusals to be in the answers themselves.
                 "tornado_settings": {"slow_spawn_timeout": 6},
             },
-            # Nobody answers in these pods, and five failures would end the hub.
+            # No program answers in these pods, and five failures would end the hub.
             "Spawner": {"http_timeout": 900, "start_timeout": 900, "consecutive_failure_limit": 5},
         },
     )
@@ -145,7 +145,7 @@ def test_groups_give_more_cap_and_share(site: Site) -> None:
     assert site.gpus() == {"bea": 6, "pat": 1, "phil": 2, "phoebe": 1}
 
 
-def test_an_admin_who_starts_a_server_for_somebody_has_that_persons_limits(site: Site) -> None:
+def test_an_admin_who_starts_a_server_for_a_user_has_that_users_limits(site: Site) -> None:
     root = Visitor(site.hub.url)
     root.log_in("root")
     fields = {**root.get("/hub/spawn/pat/by-root").fields(), "gpu": CARD.slug}
@@ -157,7 +157,7 @@ def test_an_admin_who_starts_a_server_for_somebody_has_that_persons_limits(site:
     assert site.gpus() == {}
 
 
-def test_what_was_stored_is_judged_by_what_may_be_had_now(site: Site) -> None:
+def test_stored_options_are_checked_against_the_limits_of_now(site: Site) -> None:
     assert site.ask("dana", count=4).status in {201, 202}
     site.wait_gpus("dana", 4)
     site.hub.client.stop_server("dana")

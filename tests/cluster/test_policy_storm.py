@@ -1,6 +1,6 @@
-"""200 people with random rules, groups and choices start and stop servers 2,000 times, and the hub is killed midway.
+"""200 users with random rules, groups and choices start and stop servers 2,000 times, and the hub is killed midway.
 
-No limit is ever exceeded, by the API server's own pods; nobody is refused what they may have; no server is lost. What
+No limit is ever exceeded, by the API server's own pods; no user is refused what they may have; no server is lost. What
 each may have is worked out a second time, without gpuspawner (``support/storm/rules.py``).
 """
 
@@ -39,7 +39,7 @@ REQUESTS = int(os.environ.get("GPUSPAWNER_STORM_REQUESTS", "2000"))
 SEED = int(os.environ.get("GPUSPAWNER_STORM_SEED", "0")) or int.from_bytes(os.urandom(4))
 NODES_OF_A_TYPE = 4
 GPUS_OF_A_NODE = 400
-"""More than anybody takes: only rules limit."""
+"""More than all users take: only rules limit."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What people are told of a start that comes to nothing: each reason is produced for real.
+"""The messages about starts that fail: each reason is produced for real.
 
 Every one of them ends the start within a minute, and leaves no pod behind.
 """
@@ -77,7 +77,7 @@ def lost(api: ApiClient, servers: Servers) -> Iterator[dict[str, Told]]:
 
 
 def offered(servers: Servers, user: str) -> dict[str, dict[str, Any]]:
-    """Return the GPU types on somebody's form by slug."""
+    """Return the GPU types on a user's form by slug."""
     visitor = Visitor(servers.hub.url)
     visitor.log_in(user)
     return visitor.get("/hub/spawn").offered()
@@ -136,7 +136,7 @@ def test_a_device_plugin_that_is_gone_ends_the_start(
     see_gpus(api, cluster, WHOLE_CARD.total)
 
 
-def test_a_node_whose_gpus_went_to_somebody_else_ends_the_start(cluster: Cluster, servers: Servers) -> None:
+def test_a_node_whose_gpus_went_to_another_user_ends_the_start(cluster: Cluster, servers: Servers) -> None:
     with ExitStack() as stack:
         stack.enter_context(running_pod(cluster, "holder", limits=ALL))
         told = stack.enter_context(starting(servers, "late", CARD))

@@ -1,4 +1,4 @@
-"""What people are told of a start that gets on: each stage for real, where Kubernetes alone can produce it.
+"""The messages about starts that get on: each stage for real, where Kubernetes alone can produce it.
 
 The words of cluster-autoscaler, GKE and Kueue are recorded ones, written through the API server about the real pod.
 """
@@ -53,7 +53,7 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
 
 @pytest.fixture(scope="module", autouse=True)
 def scaling(cluster: Cluster, servers: Servers) -> Iterator[tuple[Told, Told]]:
-    """Have an autoscaler add a node for one server and none for another; the second is told when it is calm no more."""
+    """Have an autoscaler add a node for one server and none for another; the autoscaler refuses the second later."""
     with ExitStack() as stack:
         stack.enter_context(running_pod(cluster, "all-t4", limits={T4.resource: str(T4.total)}, where=T4_NODES))
         coming, refused = (
@@ -78,7 +78,7 @@ def in_order(told: Told, *texts: str) -> bool:
     return all(any(text in sentence for sentence in rest) for text in texts)
 
 
-def test_a_start_is_told_from_the_wait_for_a_gpu_to_the_open_page(
+def test_a_start_has_messages_from_the_wait_for_a_gpu_to_the_open_page(
     cluster: Cluster, api: ApiClient, registry: Registry, servers: Servers
 ) -> None:
     image = registry.image("lab")
@@ -138,7 +138,7 @@ def test_what_cluster_autoscaler_and_gke_say_of_new_nodes_reaches_the_page(scali
 
 
 def admit(pods: Pods, user: str) -> None:
-    """Open the gate of somebody's pod, as Kueue does when it is its turn."""
+    """Open the gate of a user's pod, as Kueue does when it is its turn."""
     pod = pods.of(user)
     assert [each.name for each in pod.spec.scheduling_gates] == [KUEUE_GATE]
     pods.core.patch_namespaced_pod(pod.metadata.name, pods.namespace, {"spec": {"schedulingGates": None}})

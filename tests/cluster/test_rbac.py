@@ -1,6 +1,6 @@
 """The rights in helm-values/rbac.yaml are those that the hub uses, no more and no less, and cost what the file says.
 
-What a hub asks for is read from the API server's own audit log.
+A hub's requests are read from the API server's own audit log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOO_MANY = {"gpu": LARGE, "gpu_count": QUOTA + 1}
 
 # Every account has these, by roles that Kubernetes binds to all of them: system:basic-user, to ask what one may do, and
 # system:discovery, to ask which resources there are.
-EVERYBODYS = {
+ANY_ACCOUNTS = {
     (Use("create", "authorization.k8s.io", "selfsubjectaccessreviews", False), ""),
     (None, "/apis/karpenter.sh/v1"),
     (None, "/apis/node.k8s.io/v1"),
@@ -63,11 +63,11 @@ def site(cluster: Cluster, api: ApiClient) -> Iterator[Site]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """What shows that a part of the file is not there.
+    """The signs that a part of the file is not there.
 
-    :param look: what somebody is told.
+    :param look: reads the text that a user sees.
     :param whole: that, with all rights; :param without: the same without the part.
-    :param running: checks more while somebody's server runs.
+    :param running: checks more while a user's server runs.
     :param is_watched: it shows by itself, both ways; the hub is not restarted.
     """
 
@@ -177,10 +177,10 @@ def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster:
 
     requests = requests_of(cluster, NAMESPACE)
 
-    everybodys = {(each.use, "" if each.use else each.path) for each in requests}
-    asked = {each.use for each in requests} - {use for use, _ in EVERYBODYS}
+    used = {(each.use, "" if each.use else each.path) for each in requests}
+    asked = {each.use for each in requests} - {use for use, _ in ANY_ACCOUNTS}
     assert [each for each in requests if not each.is_allowed] == []
-    assert everybodys - {(use, "") for use in asked} == EVERYBODYS
+    assert used - {(use, "") for use in asked} == ANY_ACCOUNTS
     assert asked == granted
     assert {each.reviewed for each in requests if each.reviewed} <= granted
 
@@ -190,7 +190,7 @@ def start_and_stop_in_every_way(site: Site) -> None:
     servers.begin("walker", {**CARD, "gpu_count": 2, "run_time": "20m"})
     with listening(site.hub, "walker") as told:
         told.wait("Your server is running.")
-    # One by a name, and one of which its user thinks better of: nobody answers on these nodes.
+    # One by a name, and one whose user changes their mind: no program answers on these nodes.
     client.start_server("walker", {"gpu": LARGE}, name="second")
     with servers.asked("hesitant", {"gpu": None}):
         servers.pods.wait_bound("hesitant")
@@ -202,7 +202,7 @@ def start_and_stop_in_every_way(site: Site) -> None:
     servers.stop("walker")
     servers.pods.wait_gone("walker")
     remove(site, "/users/walker")
-    wait_for(lambda: "walker" not in servers.pods.claims(), "no claim of somebody who is gone")
+    wait_for(lambda: "walker" not in servers.pods.claims(), "no claim of a user who is gone")
 
 
 def remove(site: Site, path: str, *, body: object = None) -> None:

@@ -101,7 +101,7 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     with servers.running({"visitor": CHOICE}):
         assert servers.pods.gpus_listed("visitor") == 1
     chart_hub.hub.client.request("DELETE", "/users/visitor")
-    wait_for(lambda: not servers.pods.claims(), "no claim of somebody who is gone")
+    wait_for(lambda: not servers.pods.claims(), "no claim of a user who is gone")
 
     # One that a hub which crashed has left behind is replaced.
     leftover = {"metadata": {"name": "jupyter-served"}, "spec": {"ports": [{"port": 80}]}}
@@ -126,7 +126,7 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
     assert {each.reviewed for each in requests if each.reviewed} <= uses_of(read_shipped_rights())
 
 
-def test_without_the_right_to_events_servers_start_and_people_and_admin_are_told(
+def test_without_the_right_to_events_servers_start_and_users_and_admin_read_so(
     cluster: Cluster, api: ApiClient, chart_hub: ChartHub
 ) -> None:
     servers = chart_hub.servers

@@ -111,7 +111,7 @@ def test_the_contracts_json_makes_the_same_pod_as_the_form(both_pods: tuple[V1Po
     assert choice_in(by_rest) == choice_in(by_form)
 
 
-def test_the_pod_tells_people_what_was_chosen(both_pods: tuple[V1Pod, V1Pod]) -> None:
+def test_the_pod_names_the_choice_in_words(both_pods: tuple[V1Pod, V1Pod]) -> None:
     annotations = both_pods[1].metadata.annotations
 
     assert (annotations["gpuspawner.jupyter.org/gpu"], annotations["gpuspawner.jupyter.org/gpu-count"]) == (CARD, "2")

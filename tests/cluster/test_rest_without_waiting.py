@@ -26,7 +26,7 @@ def hasty(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
         yield Servers(hub, Pods(api, "hasty"))
 
 
-def test_a_wrong_field_is_told_by_the_progress_and_leaves_nothing(hasty: Servers) -> None:
+def test_a_wrong_field_is_reported_by_the_progress_and_leaves_nothing(hasty: Servers) -> None:
     answer = hasty.ask("mistaken", {"cpu": 1000})
 
     # The hub accepts before it has looked at the options.

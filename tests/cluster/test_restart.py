@@ -43,7 +43,7 @@ def test_a_server_can_be_stopped_by_the_hub_that_came_after(hub: Hub, servers: S
         assert pods.find("heir") is None
 
 
-@pytest.mark.parametrize("is_killed", [False, True], ids=["told to end", "killed"])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["terminated", "killed"])
 def test_a_server_that_waits_for_a_gpu_goes_on_waiting_while_the_hub_restarts(
     cluster: Cluster, hub: Hub, servers: Servers, pods: Pods, is_killed: bool
 ) -> None:

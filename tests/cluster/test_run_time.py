@@ -1,4 +1,4 @@
-"""A run time that somebody picked ends the server, and nothing else."""
+"""A run time that a user picked ends the server, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_INTERVAL_S = 2
 SOON = timedelta(seconds=15)
 """More than a pod needs from the hub to a kubelet on a busy machine, and less than its run time."""
 SHORTER_S = 20
-"""What is left of the minute, the shortest run time there is: Kubernetes takes a shorter one at any time."""
+"""The rest of the minute, the shortest run time there is: Kubernetes takes a shorter one at any time."""
 
 
 @pytest.fixture
@@ -65,11 +65,11 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
         lasted_s = (told_at(event) - first.status.start_time).total_seconds()
         assert SHORTER_S - 1 <= lasted_s < SHORTER_S + 30
 
-        # Nobody asks the hub to look: it has to notice.
+        # No request makes the hub look: it has to notice.
         wait_for(lambda: servers.state("sprinter").get("stopped"), "the hub sees that the server has stopped")
         pods.wait_gone("sprinter")
 
-        # Without a choice, as when somebody presses "Restart": the hub has kept the last one.
+        # Without a choice, as when a user presses "Restart": the hub has kept the last one.
         answer = servers.hub.client.request("POST", "/users/sprinter/server")
         assert answer.status in {201, 202}, answer
         servers.wait_ready("sprinter")
@@ -80,7 +80,7 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
 
 
 def said(pod: V1Pod) -> tuple[str, str]:
-    """Return the run time in seconds as the pod says it: to people and tools, and to what runs in it."""
+    """Return the run time in seconds as the pod says it: to users and tools, and to what runs in it."""
     return pod.metadata.annotations["gpuspawner.jupyter.org/run-time-seconds"], variables(pod)["GPUSPAWNER_RUN_TIME"]
 
 

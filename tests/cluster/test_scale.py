@@ -1,4 +1,4 @@
-"""A thousand nodes and ten thousand pods in a real API server: what following them costs the hub.
+"""A thousand nodes and ten thousand pods in a real API server: the cost for the hub of following them.
 
 Mostly by processor time, as others may be busy on the machine. ``make bench-scale`` measures five times as many nodes
 and ten times as many pods by the clock, beside what others do.
@@ -18,7 +18,7 @@ from bench.scale.suite import BUDGETS
 
 SIZE = Size(1000, 10_000)
 FIXED_BYTES = 5_000_000
-"""What following any cluster takes, however small it is."""
+"""The cost of following any cluster, however small it is."""
 
 
 @pytest.fixture

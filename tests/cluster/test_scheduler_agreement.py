@@ -1,4 +1,4 @@
-"""What core.fit says of a pod and a cluster is what kube-scheduler does with them.
+"""core.scheduling agrees with kube-scheduler about a pod and a cluster.
 
 `make bench-fit` compares many more cases, others in each run.
 """

@@ -114,7 +114,7 @@ def test_a_spawn_fails_with_one_sentence_when_credentials_are_refused(refused: S
     assert_fails_with_one_sentence(refused, "starter")
 
 
-def test_wrong_input_is_still_told_from_a_failure_when_credentials_are_refused(refused: Servers) -> None:
+def test_wrong_input_still_differs_from_a_failure_when_credentials_are_refused(refused: Servers) -> None:
     assert refused.ask("mistaken", {"cpu": 1000}).status == 400
 
 

@@ -115,12 +115,12 @@ def test_with_the_rights_of_the_docs_each_users_servers_run_in_a_namespace_of_th
             hub.restart()
             ada.wait_ready("ada")
             over_after_restart = hub.client.start_server("ada", {**CHOICE, "gpu_count": 2}, name="third")
-        # The one GPU that this hub gives somebody is not the one that they have of another hub.
+        # The one GPU that this hub allows a user is not the one that they have of another hub.
         two_hubs = servers_of(hub, api, "two-hubs")
         with other_hubs_server(api, "two-hubs"), two_hubs.running({"two-hubs": CHOICE}):
             pass
         hub.client.request("DELETE", "/users/ada")
-        wait_for(lambda: not ada.pods.claims(), "no claim of somebody who is gone")
+        wait_for(lambda: not ada.pods.claims(), "no claim of a user who is gone")
         requests = requests_of(cluster, NAMESPACE)
 
     assert nodes == [cluster.real_node] * 2
@@ -136,7 +136,7 @@ def test_with_the_rights_of_the_docs_each_users_servers_run_in_a_namespace_of_th
 
 @contextmanager
 def other_hubs_server(api: ApiClient, user: str) -> Iterator[None]:
-    """Have a pod as another hub makes it for somebody of the same name."""
+    """Have a pod as another hub makes it for a user of the same name."""
     core, namespace = CoreV1Api(api), f"other-{user}"
     core.create_namespace({"metadata": {"name": namespace}})
     metadata = {

@@ -16,7 +16,7 @@ from gpuspawner.settings import Settings
 from tests.docs.support.pages import examples
 
 EXAMPLES = list(examples(lambda block: block.language == "json"))
-# What the examples of settings describe, put together.
+# All examples of settings, put together.
 SETTINGS = {
     "images": {"pytorch": {"image": "quay.io/jupyter/pytorch-notebook:cuda12-latest"}},
     "custom_images": {"allowed": True},

@@ -27,7 +27,7 @@ RUN = re.compile(
 
 @dataclass
 class Shell:
-    """What the page needs of a shell: the program, the status of the last command, and output into files."""
+    """The page's shell: the program, the status of the last command, and output into files."""
 
     folder: Path
     status: int = 0

@@ -19,7 +19,7 @@ def test_generated_pages_are_up_to_date():
     assert reference.outdated() == []
 
 
-def test_every_key_is_told():
+def test_every_key_is_in_the_table():
     empty = re.findall(r"^\| `[^|]*\|[^|]*\|[^|]*\|\s*\|$", configuration.page(), re.MULTILINE)
     assert empty == []
 
@@ -41,7 +41,7 @@ def test_every_command_has_its_section():
     assert set(re.findall(r"^## `gpuspawner (\w+)`$", page, re.MULTILINE)) == set(commands)
 
 
-def test_a_notation_that_nobody_described_is_an_error():
+def test_a_notation_without_a_description_is_an_error():
     def unknown(value: object) -> object:
         return value
 

@@ -21,7 +21,7 @@ from gpuspawner.settings import Settings
 from tests.docs.support.pages import ROOT
 from tests.docs.test_json import SETTINGS
 
-# What other slugs and bounds would refuse is not the schema's to say: so there are as few of these as possible.
+# The schema cannot refuse wrong slugs and bounds: so there are as few of these as possible.
 OPEN = {
     **SETTINGS,
     "cpu": {"min": "1m", "max": 64, "step": "1m", "default": 1},

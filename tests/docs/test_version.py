@@ -57,6 +57,6 @@ def test_a_version_written_back_leaves_the_files_as_they_were(tmp_path: Path):
 
 
 @pytest.mark.parametrize("version", ["", "v0.2.0", "0.2", "0.2.0; rm"], ids=["empty", "v", "two numbers", "shell"])
-def test_what_is_no_version_is_refused(tmp_path: Path, version: str):
+def test_text_that_is_no_version_is_refused(tmp_path: Path, version: str):
     with pytest.raises(ValueError, match="is no version"):
         write_version(version, checkout(tmp_path))

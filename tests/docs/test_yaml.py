@@ -1,6 +1,6 @@
 """Every example in YAML is what it looks like: values of the chart that gpuspawner takes, or an object of Kubernetes.
 
-What is neither says so in a comment before it: ``<!-- yaml: what it is -->``. Values that change those of files in
+Any other block says so in a comment before it: ``<!-- yaml: what it is -->``. Values that change those of files in
 helm-values name these: ``<!-- over: gpuspawner.yaml gke.yaml -->``.
 """
 
@@ -41,7 +41,7 @@ MARK = re.compile(r"yaml: .{5,}")
 
 
 def kind_of(block: Block, documents: list[Any]) -> str:
-    """Tell what a block is; empty where nobody can tell."""
+    """Return the kind of a block; empty where it has none."""
     if MARK.fullmatch(block.mark):
         return "other"
     if documents and all(isinstance(document, dict) for document in documents):

@@ -1,4 +1,4 @@
-"""Whatever is sent: a pod that is offered or a refusal that names its field, and a form that can be shown.
+"""Any request leads to a pod that is offered or a refusal that names its field, and to a form that can be shown.
 
 Each request goes through the door that JupyterHub has for it, as bytes. ``make test-fuzz EXAMPLES=200000`` sends more,
 and others each time.
@@ -30,7 +30,7 @@ FIELDS = (
     *("v", "preset", "preset_choices", "start_preset", "preset:small:size", "preset-image:small:lab", "unknown"),
 )
 SLOW_S = 5.0
-"""Processor time for one request and all that is looked at afterwards; the hub answers nobody else meanwhile."""
+"""Processor time for one request and all checks after it; the hub answers no other request meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def often(examples: int) -> hypothesis.settings:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_generated_is_accepted_or_refused(
+def test_generated_requests_are_accepted_or_refused(
     way: str, stand: Stand, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door=way, site=stand.site.name, wanted=SHARE)
@@ -131,7 +131,7 @@ def test_whatever_an_open_forms_script_says_the_form_is_shown(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_nasty_is_accepted_or_refused_in_time(
+def test_nasty_requests_are_accepted_or_refused_in_time(
     way: str, stand: Stand, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door=way, site=f"{stand.site.name}, corpus")

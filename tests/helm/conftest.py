@@ -1,4 +1,4 @@
-"""What the tests of helm-values share."""
+"""Common parts of the tests of helm-values."""
 
 from __future__ import annotations
 

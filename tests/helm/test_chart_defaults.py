@@ -1,4 +1,4 @@
-"""What the commands take for the chart's own values, against the chart's own values."""
+"""The commands' copy of the chart's own values agrees with the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the files of helm-values: labels and images that exist, time to start, comments that can be pasted."""
+"""The files of helm-values: labels and images that exist, time to start, comments that can be pasted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS_FILES = (BASE, *OVERLAYS)
 EACH = pytest.mark.parametrize("path", SETTINGS_FILES, ids=lambda path: path.stem)
 # Labels whose value is the name of a model.
 MODELS = {GFD_PRODUCT, GKE_ACCELERATOR, AMD_PRODUCT, INTEL_PRODUCT}
-# Other labels that somebody else than the admin sets, and the values they have.
+# Other labels that the admin does not set, and the values they have.
 SAID_BY_OTHERS = {
     # https://cloud.google.com/kubernetes-engine/docs/how-to/spot-vms, …/docs/how-to/gpus
     "cloud.google.com/gke-spot": {"true"},
@@ -76,7 +76,7 @@ def is_known(key: str, value: str) -> bool:
 
 
 @EACH
-def test_every_label_is_one_that_somebody_sets(path: Path):
+def test_every_label_is_set_by_a_known_component(path: Path):
     assert [label for label in labels(path) if not is_known(*label)] == []
 
 
@@ -90,7 +90,7 @@ def test_every_label_is_one_that_somebody_sets(path: Path):
         ("cloud.google.com/gke-accelerators", "nvidia-l4"),
     ],
 )
-def test_a_label_that_nobody_sets_is_seen(label: tuple[str, str]):
+def test_a_label_that_no_component_sets_is_seen(label: tuple[str, str]):
     assert not is_known(*label)
 
 

@@ -16,7 +16,7 @@ Helm = Callable[..., str]
 SCHEMA = FOLDER / "values.schema.json"
 OVER_BASE = [pytest.param((BASE, overlay), id=overlay.stem) for overlay in OVERLAYS]
 
-# What YAML 1.1, YAML 1.2 and the parsers of both read differently.
+# Values that YAML 1.1, YAML 1.2 and the parsers of both read differently.
 STRANGE = """\
 scalars: [y, n, Yes, oFF, ~, 1e3, 017, 0o17, 08, 0b11, 0x1F, -1_000, +5, .5, 12:30, 2026-10-01, 1.10]
 on: 1

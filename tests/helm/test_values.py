@@ -50,7 +50,7 @@ def test_the_chart_takes_the_values(stack: Stack):
 @needs_the_chart
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_chart_knows_every_key_of_the_values_alone(stack: Stack):
-    # What is required the defaults have; a key that the chart does not know would be as wrong without them.
+    # Required keys are in the defaults; a key that the chart does not know would be as wrong without them.
     found = chart.problems(load_values(paths(stack)).merged)
     assert [problem for problem in found if "is a required property" not in problem] == []
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
 Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh")
 PINS = Z2JH / "hub-image-requirements.txt"
-# The pins are of the chart's main branch since July 2026. What gpuspawner imports has these other versions in images of
+# The pins are of the chart's main branch since July 2026. gpuspawner's imports have these other versions in images of
 # releases, by images/hub/requirements.txt at their tags: https://github.com/jupyterhub/zero-to-jupyterhub-k8s
 IMAGES: dict[str, dict[str, str]] = {
     "main branch": {},
@@ -76,7 +76,7 @@ LOOK = """
     for name in modules:
         importlib.import_module(name)
 
-    # What the hub does with its `spawner_class`.
+    # The hub's own way to load its `spawner_class`.
     spawners = {}
     for name in ("gpuspawner.GPUSpawner", "gpu"):
         found = JupyterHub(config=Config(JupyterHub={"spawner_class": name})).spawner_class
@@ -275,7 +275,7 @@ def test_the_command_is_there(built: tuple[HubImage, set[str]]):
     assert made.shell("gpuspawner --version").startswith("gpuspawner ")
 
 
-def test_the_dockerfile_ends_as_somebody_who_is_not_root():
+def test_the_dockerfile_ends_as_a_user_other_than_root():
     users = [line for line in instructions() if line.startswith("USER ")]
     assert users == ["USER root", "USER 1000"]
     assert instructions()[-1] == users[-1]
@@ -310,7 +310,7 @@ def test_the_hub_and_its_init_container_are_the_same_image():
     assert container["image"] == "{name}:{tag}".format(**hub["image"])
 
 
-def test_what_is_mounted_is_there():
+def test_mounted_volumes_exist():
     hub = values()
     (container,) = hub["initContainers"]
     volumes = {volume["name"] for volume in hub["extraVolumes"]}

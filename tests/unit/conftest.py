@@ -1,4 +1,4 @@
-"""What all unit tests share."""
+"""Common parts of all unit tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_certificate_authorities():
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail the last test of a module after which asyncio reports a task, or an exception, that nobody asked for.
+    """Fail the last test of a module after which asyncio reports a task, or an exception, that no test asked for.
 
     It reports them when they are collected, as lines of a log that no test looks at.
     """

@@ -18,7 +18,7 @@ SECTION = ("hub", "config", "GPUSpawner")
 NAMED = {"images", "priorities", "gpus", "presets", "pools", "accelerators", "groups", "users", "environment", "labels"}
 NAMED |= {"match"}
 
-# Numbers of which nobody can say that they are too large.
+# Numbers without an upper limit.
 _UNBOUNDED = {"karpenter_memory_mib", "max_gpus", "max_gpus_per_server", "max_servers_with_gpu", "capacity_timeout"}
 
 

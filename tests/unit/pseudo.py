@@ -13,7 +13,7 @@ _PARTS = re.compile(r"\{\w+\}|[^{}]+")
 
 class _Marked(NullTranslations):
     def gettext(self, message: str) -> str:
-        # What is filled in stays outside: it may be words that nobody translated.
+        # The values filled in stay outside: they may be words without a translation.
         return "".join(part if part[0] == "{" else f"{LEFT}{part}{RIGHT}" for part in _PARTS.findall(message))
 
     def ngettext(self, one: str, many: str, number: int) -> str:
@@ -24,7 +24,7 @@ PSEUDO = Language(tag="qps", translations=_Marked())
 
 
 def bare(text: str) -> str:
-    """Return what stands outside of all brackets, without what somebody's own text is quoted in."""
+    """Return the text outside of all brackets, without quotes of text that an admin or user wrote."""
     depth, outside = 0, []
     for letter in text:
         depth += {LEFT: 1, RIGHT: -1}.get(letter, 0)

@@ -144,9 +144,9 @@ class _Converter:
         self._found[key] = ConvertedProfile(slug, profile, found_choices)
 
     def _is_allowed(self, access: ProfileAccess, where: str) -> bool:
-        if access.admits_nobody:
+        if access.admits_no_user:
             self._notes.add(NO_USER_ALLOWED, profile=where)
-        return not access.admits_nobody
+        return not access.admits_no_user
 
     def _convert_option(self, option: ProfileOption, profile: Profile, *, taken: list[str]) -> SplitOption | None:
         """Convert an option of a profile; None if the option has neither choices nor a text field."""

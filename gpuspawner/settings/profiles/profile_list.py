@@ -72,7 +72,7 @@ class ProfileAccess:
         return self.groups is not None or self.users is not None
 
     @property
-    def admits_nobody(self) -> bool:
+    def admits_no_user(self) -> bool:
         """Whether no user may start servers with the profile or choice."""
         return self.is_restricted and not self.groups and not self.users
 

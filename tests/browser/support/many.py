@@ -20,7 +20,7 @@ LONG = "For training large models; ask your group before you take more than four
 class Kind:
     """A GPU type of the site, and its node.
 
-    :param product: value of its model's label; a MIG slice is told by it, too.
+    :param product: value of its model's label, which names a MIG slice's profile, too.
     :param free: whether its node's GPUs are free; None if there is no node.
     :param about: further settings of the type.
     """

@@ -1,4 +1,4 @@
-"""What a person does on the hub's pages."""
+"""The actions of a user on the hub's pages."""
 
 from __future__ import annotations
 

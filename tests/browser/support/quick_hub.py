@@ -1,4 +1,4 @@
-"""A hub whose servers run at once, for tests of what becomes of an open form: the rest of it is the real one."""
+"""A hub whose servers run at once, for tests of open forms: the rest of it is the real one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COURSE = {
             "entries": {
                 "lab": {"order": 1, "display_name": "JupyterLab", "image": "lab", "default": True},
             },
-            "custom_image": {"display_name": "Another image", "pattern": "^localhost/.+$"},
+            "custom_image": {"display_name": "Custom image", "pattern": "^localhost/.+$"},
         },
     },
 }

@@ -1,4 +1,4 @@
-"""What a person sees in the window as it is, and clicks without scrolling."""
+"""The part of a page that the window shows, and clicks without scrolling."""
 
 from __future__ import annotations
 

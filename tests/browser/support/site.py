@@ -15,7 +15,7 @@ from gpuspawner.hub.form.refresh import FormUpdates, build_answer
 from gpuspawner.hub.form.rendering import render
 
 UPDATES = FormUpdates()
-"""What the forms of all sites have, as the hub's process knows it of its forms."""
+"""The open forms of all sites, as a hub's process keeps them."""
 
 PATH = "/hub/spawn"
 STYLE = (Path(DATA_FILES_PATH) / "static" / "css" / "style.min.css").read_text(encoding="utf-8-sig")

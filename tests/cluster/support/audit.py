@@ -1,4 +1,4 @@
-"""What a hub has asked the API server for, as the API server's own audit log has it."""
+"""A hub's requests to the API server, as the API server's own audit log has them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Request:
 
     :param use: None for what is no resource: the API server's own pages.
     :param reviewed: what it asks about, where it asks what the account may do.
-    :param is_allowed: by the rights of who asked; whoever is allowed may still be refused by a quota.
+    :param is_allowed: by the rights of the account; a quota may still refuse a request that is allowed.
     """
 
     use: Use | None
@@ -56,7 +56,7 @@ def requests_of(cluster: Cluster, namespace: str) -> list[Request]:
             if f'"{user}"' not in line or not line.endswith("\n"):
                 continue
             event = json.loads(line)
-            # A watch is told of twice, when it begins and when it ends.
+            # The log has a watch twice, when it begins and when it ends.
             found[event["auditID"]] = _request(event, namespace)
     return list(found.values())
 

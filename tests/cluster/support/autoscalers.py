@@ -1,7 +1,7 @@
 """Events that components write which cannot run here, as they were recorded, about a pod that is really there.
 
-cluster-autoscaler, GKE's own and Kueue are no Go modules that could be built (see devcluster/tools). What is real is
-the way of their words: from the API server through the hub's watch to the open page.
+cluster-autoscaler, GKE's own and Kueue are no Go modules that could be built (see devcluster/tools). Only the
+way of their words is real: from the API server through the hub's watch to the open page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.cluster.support.pods import Pods
 
 
 def say(pods: Pods, user: str, *, component: str, reason: str, message: str, kind: str = "Normal") -> None:
-    """Write an event about somebody's pod, as ``component`` does."""
+    """Write an event about a user's pod, as ``component`` does."""
     pod = pods.of(user)
     now = datetime.now(UTC).isoformat()
     event = {

@@ -33,7 +33,7 @@ class Span:
 class Churn:
     """Creates and deletes pods in a thread, directly at the API server, and keeps record of it.
 
-    :param nodes: simulated nodes and how many GPUs each has; nobody else may use them.
+    :param nodes: simulated nodes and how many GPUs each has; nothing else may use them.
     """
 
     def __init__(self, api: client.ApiClient, nodes: dict[str, int], *, seed: int) -> None:

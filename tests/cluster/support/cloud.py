@@ -34,7 +34,7 @@ CLOUDS = Path(__file__).with_name("clouds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What becomes of servers with one GPU type.
+    """Where servers with one GPU type run.
 
     :param pools: where they go.
     :param count: GPUs that each asks for.
@@ -51,7 +51,7 @@ class Cloud:
 
     :param there: pools that have nodes from the beginning.
     :param added: pools whose nodes an autoscaler adds when a server needs them.
-    :param types: slug of a GPU type → what becomes of its servers.
+    :param types: slug of a GPU type → where its servers run.
     :param cpu: pools that servers without a GPU go to.
     """
 

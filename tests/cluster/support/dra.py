@@ -1,4 +1,4 @@
-"""What NVIDIA's DRA driver (gpu.nvidia.com) writes, without it: a DeviceClass, and a node's GPUs in a ResourceSlice."""
+"""The objects of NVIDIA's DRA driver (gpu.nvidia.com), without it: a DeviceClass, and a node's ResourceSlice."""
 
 from __future__ import annotations
 

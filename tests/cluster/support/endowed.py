@@ -39,7 +39,7 @@ GPU_NAME = "karpenter.k8s.aws/instance-gpu-name"
 SCALED = "scaled"
 """A GPU type that Karpenter would add a node for."""
 IMPOSSIBLE = "impossible"
-"""One on nodes that have no GPU, by a resource that is not a DRA driver's; and nobody adds more of them."""
+"""One on nodes that have no GPU, by a resource that is not a DRA driver's; no autoscaler adds more of them."""
 ONLY_DRA = "l40s"
 """One that only a DRA driver offers."""
 PROMISED = "promised"
@@ -53,9 +53,9 @@ QUOTA = 4
 QUEUED = KINDS["V100"].slug
 """The GPU type that is queued for."""
 ATTACHING = "attaching"
-"""Somebody whose home is a disk of a CSI driver, of which the nodes with A100 80 GB may have none."""
+"""A user whose home is a disk of a CSI driver, of which the nodes with A100 80 GB may have none."""
 SETTLED = "settled"
-"""Somebody whose home exists, on the node that runs pods."""
+"""A user whose home exists, on the node that runs pods."""
 
 _MACHINE = "node.kubernetes.io/instance-type"
 # GKE's mark on a node is taken for a sign that an autoscaler may add what no NodePool does.
@@ -181,7 +181,7 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
         "storage_class": _STORAGE,
         "storage_access_modes": ["ReadWriteOnce"],
         "volumes": [*volumes, home],
-        # Nobody's work is in these servers.
+        # These servers hold no user's work.
         "delete_grace_period": 0,
     }
     gpuspawner = offer(
@@ -276,7 +276,7 @@ def _node_pool(api: ApiClient) -> Iterator[None]:
 
 @contextmanager
 def _volumes(cluster: Cluster, api: ApiClient, namespace: str) -> Iterator[None]:
-    """Have volumes for the homes of a namespace; somebody's is on the node that runs pods."""
+    """Have volumes for the homes of a namespace; one user's is on the node that runs pods."""
     core = CoreV1Api(api)
     ensure_namespace(api, namespace)
     with ExitStack() as made:

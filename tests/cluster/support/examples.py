@@ -1,4 +1,4 @@
-"""What examples of the documentation want of a cluster: nodes for what they name, and objects beside them."""
+"""The cluster that examples of the documentation need: nodes for the types in them, and objects beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cluster and browser tests share: one cluster a run, one hub on it, and what to print when a test fails.
+"""Fixtures of cluster and browser tests: one cluster a run, one hub on it, and the output when a test fails.
 
 A `conftest.py` imports the fixtures by name.
 """
@@ -67,7 +67,7 @@ AS_ROOT = {"uid": 0, "gid": 0, "fs_gid": 0, "args": ["--allow-root"]}
 def hub(cluster: Cluster) -> Iterator[Hub]:
     """Run a hub whose GPU types all come from node labels, but for one that no node has.
 
-    People may name images themselves, those that the node can have.
+    Users may name images themselves, those that the node can have.
     """
     nowhere = {
         "display_name": "GPU no node has",

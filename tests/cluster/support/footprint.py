@@ -1,4 +1,4 @@
-"""What a cluster has on the machine, found without asking devcluster: by names, paths, namespaces and cgroups."""
+"""A cluster's traces on the machine, found without asking devcluster: names, paths, namespaces and cgroups."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from devcluster.run_dir import RunDir
 
 PROC = Path("/proc")
-# Folders in which a kubelet and a container runtime leave something when nobody gives them places of their own.
+# Folders in which a kubelet and a container runtime leave something unless they get folders of their own.
 SHARED_FOLDERS = ("/var/lib", "/var/log", "/run", "/run/lock", "/opt", "/etc/cni", "/run/netns")
 SETTINGS = ("net/ipv4/ip_forward", "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What no cluster may change for good."""
+    """Settings that no cluster may change for good."""
 
     entries: frozenset[str]
     settings: tuple[str, ...]

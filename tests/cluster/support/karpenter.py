@@ -1,4 +1,4 @@
-"""Karpenter beside a cluster, with its own cloud of simulated machines: what it adds, KWOK keeps alive."""
+"""Karpenter beside a cluster, with its own cloud of simulated machines: KWOK keeps its nodes alive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STOP_TIMEOUT_S = 20
 class Karpenter:
     """Karpenter while it runs.
 
-    :param log: what it writes.
+    :param log: its output.
     """
 
     api: ApiClient
@@ -44,7 +44,7 @@ class Karpenter:
     ) -> Any:
         """Let Karpenter add nodes of one kind inside the block; afterwards wait until all of them are gone.
 
-        :param labels: what the nodes carry; KWOK's mark is added.
+        :param labels: labels of the nodes; KWOK's mark is added.
         """
         objects = client.CustomObjectsApi(self.api)
         template = {
@@ -137,7 +137,7 @@ def definition(api: ApiClient, body: dict[str, Any]) -> Iterator[None]:
 
 
 def _forget_finalizers(api: ApiClient, body: dict[str, Any]) -> None:
-    """Let the objects of a kind go: whoever would finish them has ended."""
+    """Let the objects of a kind go: their controller has ended, so nothing else removes the finalizers."""
     objects = client.CustomObjectsApi(api)
     version = next(each["name"] for each in body["spec"]["versions"] if each["storage"])
     kind = {"group": body["spec"]["group"], "version": version, "plural": body["spec"]["names"]["plural"]}
@@ -159,10 +159,10 @@ def _process(program: Path, cluster: Cluster, *, types: Path, log: Path) -> Iter
         "INSTANCE_TYPES_FILE_PATH": str(types),
         "SYSTEM_NAMESPACE": "default",
         "DISABLE_LEADER_ELECTION": "true",
-        # Any free ones: nobody asks there.
+        # Any free ones: nothing connects to them.
         "METRICS_PORT": "0",
         "HEALTH_PROBE_PORT": "0",
-        # A test has one pod at a time, and nobody to wait for.
+        # A test has one pod at a time, and no others to wait for.
         "BATCH_IDLE_DURATION": "200ms",
     }
     with log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""What keeps a pod from starting, done to a real cluster and undone again."""
+"""Mishaps that keep a pod from starting, done to a real cluster and undone again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scheduler_halted(cluster: Cluster) -> Iterator[None]:
 
 
 def bind(pods: Pods, user: str, node: str) -> None:
-    """Put somebody's pod onto a node as a scheduler does."""
+    """Put a user's pod onto a node as a scheduler does."""
     name = pods.of(user).metadata.name
     body: Any = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
     # The answer is a Status, which the client takes for a broken Binding.
@@ -43,7 +43,7 @@ def bind(pods: Pods, user: str, node: str) -> None:
 
 
 def evict(pods: Pods, user: str) -> None:
-    """Send somebody's pod away from its node, as a drain does."""
+    """Send a user's pod away from its node, as a drain does."""
     metadata = {"name": pods.of(user).metadata.name, "namespace": pods.namespace}
     answer = pods.core.create_namespaced_pod_eviction(
         metadata["name"], pods.namespace, {"metadata": metadata}, _preload_content=False
@@ -66,7 +66,7 @@ def taint(api: ApiClient, node: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def silent_node(api: ApiClient, name: str, *, labels: Mapping[str, str], gpus: int) -> Iterator[None]:
-    """Have a node inside the block that is Ready and on which nobody starts pods: no kubelet is behind it."""
+    """Have a node inside the block that is Ready and on which no pod starts: no kubelet is behind it."""
     core = client.CoreV1Api(api)
     amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
@@ -82,7 +82,7 @@ def silent_node(api: ApiClient, name: str, *, labels: Mapping[str, str], gpus: i
 
 @contextmanager
 def bound_pod(api: ApiClient, name: str, *, node: str, limits: Mapping[str, str]) -> Iterator[None]:
-    """Have a pod on a node inside the block that has some of it, whether or not anybody runs it."""
+    """Have a pod on a node inside the block that has some of it, whether or not a kubelet runs it."""
     core = client.CoreV1Api(api)
     container = {"name": "c", "image": "none", "resources": {"limits": dict(limits)}}
     core.create_namespaced_pod(

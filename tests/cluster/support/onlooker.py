@@ -1,4 +1,4 @@
-"""Somebody who keeps an eye on one GPU type, through the form alone."""
+"""A user who keeps an eye on one GPU type, through the form alone."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.cluster.support.pages import Visitor
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What one form says.
+    """The statements of one form.
 
-    :param details: what stands under the counts.
+    :param details: the text under the counts.
     :param verdict: on one GPU of the type.
     """
 
@@ -34,7 +34,7 @@ class Onlooker:
     """One person at a form.
 
     :param url: address of the hub, without a slash at the end.
-    :param choice: fields of the form, as somebody would fill them in; its ``gpu`` is what is looked at.
+    :param choice: fields of the form, as a user would fill them in; its ``gpu`` is the watched type.
     """
 
     def __init__(self, url: str, name: str, *, choice: Mapping[str, str]) -> None:

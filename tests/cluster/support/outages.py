@@ -1,4 +1,4 @@
-"""What happens to an API server and to a hub's way there, done and undone again."""
+"""Outages of an API server and of a hub's way there, done and undone again."""
 
 from __future__ import annotations
 

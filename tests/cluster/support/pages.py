@@ -46,7 +46,7 @@ class Page:
         return {preset["slug"]: preset["image"] for preset in _things(self.island()["presets"])}
 
     def cards(self) -> dict[str, str]:
-        """Return what the card of each fixed preset of the spawn form says becomes of its server, by slug."""
+        """Return the verdict on the card of each fixed preset of the spawn form, by slug."""
         outlooks = ((card["data-preset"], card.select_one(".gs-outlook")) for card in self.soup.select(".gs-fixed"))
         return {str(slug): str(outlook.get("data-outcome", "")) for slug, outlook in outlooks if outlook is not None}
 

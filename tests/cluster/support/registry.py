@@ -1,7 +1,7 @@
 """A registry of container images that the node pulls from: on this machine, over plain HTTP, with the test in charge.
 
-containerd takes a registry on a loopback address for one without TLS. What is pulled is the notebook image
-(devcluster.images), under as many names as there are ways to pull it or not to.
+containerd takes a registry on a loopback address for one without TLS. The registry serves the notebook
+image (devcluster.images), under as many names as there are ways to pull it or not to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_S = 120
 
 
 class _Image:
-    """What is to be known of one image."""
+    """The registry's data of one image."""
 
     def __init__(self, name: str, config: bytes, layer: bytes) -> None:
         self.own_layer = _layer(name)
@@ -122,7 +122,7 @@ class Registry:
                 self.do_GET()
 
             def log_message(self, *_: object) -> None:
-                """Say nothing: what matters is what the kubelet makes of it."""
+                """Say nothing: only the kubelet's reaction matters."""
 
         return Handler
 

@@ -13,7 +13,7 @@ CHUNK = 65536
 
 
 class Relay:
-    """Passes connections on to an API server, until it is told not to.
+    """Passes connections on to an API server, until it is switched off.
 
     It listens on the API server's own address, so that the server's certificate stays right.
 

@@ -98,7 +98,7 @@ class Servers:
             told.append(str(event.get("message", "")))
             if text in told[-1] or text in str((event.get("raw_event") or {}).get("message", "")):
                 return told[-1]
-        raise AssertionError(f"{user} was told {told}, but nothing of {text!r}")
+        raise AssertionError(f"{user}'s page showed {told}, but not {text!r}")
 
     def last_told(self, user: str) -> str:
         """Return the last sentence of the progress of a server that runs or has failed."""

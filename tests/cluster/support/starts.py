@@ -41,7 +41,7 @@ def settings(cluster: Cluster, registry: Registry, *, namespace: str, **kubespaw
 
 @contextmanager
 def starting(servers: Servers, user: str, options: Mapping[str, object]) -> Iterator[Told]:
-    """Have somebody's server starting, and a page open on it, inside the block; nothing is left of it afterwards."""
+    """Have a user's server starting, and a page open on it, inside the block; nothing is left of it afterwards."""
     with servers.asked(user, options), listening(servers.hub, user) as told:
         yield told
 

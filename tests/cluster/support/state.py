@@ -1,4 +1,4 @@
-"""A state folder of a test module's own, so that its clusters meet nobody else's."""
+"""A state folder of a test module's own, so that its clusters share no state with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody is told of their server while it starts: the hub's own stream of progress, read to its end."""
+"""The messages about a user's server while it starts: the hub's own stream of progress, read to its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.processes import poll
 
 @dataclass
 class Told:
-    """Everything that one open page was told so far.
+    """Everything that one open page has received so far.
 
     :param events: as the hub sent them, each with ``at``, the seconds since the page was opened.
     """

@@ -68,7 +68,7 @@ class Trial:
         return self.visitor.get("/hub/spawn")
 
     def outcome(self, page: Page, choice: Mapping[str, object]) -> str:
-        """Return what the form says becomes of a choice, over what it stands at."""
+        """Return the form's verdict on a choice, over the form's own values."""
         filled = {**page.fields(), "gpu": "", **{key: str(value) for key, value in choice.items()}}
         if "run_time" in filled and "run_time" not in choice:
             filled["run_time"] = _SHORT  # the script keeps it within what a GPU type allows
@@ -195,13 +195,13 @@ def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSetting
     known = {group for group, rule in policy.items() if not rule.get("deny")}
     known |= {group for pool in (values.settings.get("pools") or {}).values() for group in pool.get("groups", ())}
     known |= set(_allowed_groups(values.settings))
-    everybody = [READER, CPU_ONLY, *cloud.types]
+    all_users = [READER, CPU_ONLY, *cloud.types]
     return HubSettings(
         namespace=namespace,
         gpuspawner=values.settings,
         spawner_class=get_chart_value(values.merged, "hub.config.JupyterHub.spawner_class") or "gpuspawner.GPUSpawner",
         extra={
-            "JupyterHub": {"load_groups": {group: {"users": everybody} for group in sorted(known)}},
+            "JupyterHub": {"load_groups": {group: {"users": all_users} for group in sorted(known)}},
             "KubeSpawner": build_spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
         },
     )

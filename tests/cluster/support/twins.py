@@ -17,7 +17,7 @@ from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
 
 _OWN = ("nodeName", "priority", "preemptionPolicy")
-"""What the API server and the scheduler have written."""
+"""Fields that the API server and the scheduler have written."""
 _NOWHERE = "nowhere"
 _LITTLE = {"cpu": "1m", "memory": "1Mi"}
 

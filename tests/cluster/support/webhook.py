@@ -90,7 +90,7 @@ def asked(cluster: Cluster, api: ApiClient, folder: Path, *, namespace: str, rev
     finally:
         admission.delete_mutating_webhook_configuration(name)
         # Until the API server has noticed, it would take no pods without an answer.
-        wait_for(lambda: not _is_asked(api, namespace), "the API server asking nobody")
+        wait_for(lambda: not _is_asked(api, namespace), "the API server no longer calling the webhook")
         server.shutdown()
         server.server_close()
 
@@ -124,6 +124,6 @@ def _handler(review: Review) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: what matters is what the API server makes of it."""
+            """Say nothing: only the API server's reaction matters."""
 
     return Handler

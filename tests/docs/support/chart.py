@@ -1,4 +1,4 @@
-"""What zero-to-jupyterhub says of values, with its schema read once for all examples."""
+"""zero-to-jupyterhub's checks of values, with its schema read once for all examples."""
 
 from __future__ import annotations
 

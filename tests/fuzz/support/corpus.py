@@ -78,7 +78,7 @@ TEXTS: Mapping[str, str] = {
     "spelled": "16 G B",
     "bits": "16Gbit",
     "scaled": "1e3G",
-    # Lengths of time
+    # Durations
     "seconds": "28800s",
     "milliseconds": "28800000ms",
     "ISO 8601": "PT8H",
@@ -108,7 +108,7 @@ TEXTS: Mapping[str, str] = {
     "json": '{"gpu": "a100"}',
     "prototype": "__proto__",
     "constructor": "constructor",
-    # What someone may expand, run or render
+    # Text that a program may expand, run or render
     "braces": "{username}",
     "attribute": "{0.__class__.__init__.__globals__}",
     "lonely brace": "{",

@@ -1,6 +1,6 @@
 """The ways in, as JupyterHub has them: bytes become a form, a link or JSON, and then a pod or a refusal.
 
-What tornado and JupyterHub do with the bytes, they do here themselves, or it is done as they do it. Their servers,
+tornado and JupyterHub process the bytes here themselves, or the code does what they do. Their servers,
 databases and proxies are left out: that is what makes thousands of requests a minute possible.
 """
 
@@ -33,15 +33,15 @@ _RESERVED = frozenset({"next", "display_name"})
 
 
 class TurnedAwayError(Exception):
-    """What was sent reaches no spawner: tornado or JupyterHub makes nothing of it."""
+    """The request reaches no spawner: tornado or JupyterHub rejects it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What became of one request.
+    """The outcome of one request.
 
-    :param names: what the fields were called.
-    :param pod: what would be created, None after a refusal.
+    :param names: names of the fields.
+    :param pod: the pod that would be created, None after a refusal.
     :param page: the form as it is shown next, empty where none is.
     :param is_sent_back: that form is the one that was sent, with what is wrong with it.
     """
@@ -94,7 +94,7 @@ async def api(spawner: GPUSpawner, body: bytes) -> Answer:
         answer = Answer(names=names, pod=await _pod(spawner, options))
     except RefusedStart as refused:
         answer = Answer(names=names, refused=refused)
-    # JupyterHub stores before anybody looks, and its REST API can change what is stored without a start.
+    # JupyterHub stores options before they are checked, and its REST API can change what is stored without a start.
     spawner.user_options = stored
     page = await spawner.get_options_form()
     return Answer(names=names, refused=answer.refused, pod=answer.pod, page=page)
@@ -111,7 +111,7 @@ async def header(spawner: GPUSpawner, text: bytes) -> Answer:
 
 
 class _Handler:
-    """What a spawner gets of tornado's handler of a refresh, and what it sets there."""
+    """The parts of tornado's handler of a refresh that a spawner reads and sets."""
 
     current_user = None
 
@@ -155,7 +155,7 @@ async def _posted(spawner: GPUSpawner, body: bytes, content_type: str) -> Answer
     request = _request("/hub/spawn", body=body, content_type=content_type)
     try:
         request._parse_body()
-        # What is no UTF-8 is an error of JupyterHub's own (500), with every spawner.
+        # Bytes that are no UTF-8 are an error of JupyterHub's own (500), with every spawner.
         arguments = request.body_arguments.items()
         sent: dict[str, Any] = {name: [each.decode() for each in values] for name, values in arguments}
     except (HTTPInputError, UnicodeDecodeError) as error:
@@ -185,7 +185,7 @@ async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _straight(spawner: GPUSpawner, options: object) -> Answer:
-    """Take options that are no object, which JupyterHub lets nobody send: whatever comes, the gate has to hold."""
+    """Pass options that are no object, which no JupyterHub API lets through: whatever comes, the gate has to hold."""
     try:
         await spawner._admit_start(options, await spawner.make_offer())
     except RefusedStart as refused:

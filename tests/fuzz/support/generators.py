@@ -23,7 +23,7 @@ _FIELDS = (
 )
 _HEX = "0123456789abcdef" * 4
 _REFERENCES = ("{}/scipy", "{}/a/b_c:2026-10-01", f"{{}}/x@sha256:{_HEX}", f"{{}}/x:latest@sha512:{_HEX}{_HEX}")
-"""Images that people may name; what they begin with comes from the site."""
+"""Images that users may name; what they begin with comes from the site."""
 _NO_REFERENCES = (
     *("{}", "{}/", "{}-evil/x", "{}.evil.example/x", "{}//x", "{}/../evil/x", "{}/X", "{}/x:", "{}/x:{{username}}"),
     *("{}/x:-", "{}/x y", "https://{}/x", "evil.example/{}/x", "localhost/x", "x", f"{{}}/x@sha256:{_HEX[1:]}"),
@@ -240,7 +240,7 @@ def _index(length: int) -> st.SearchStrategy[int]:
 
 
 def _put(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
-    """Put junk, or what belongs into another field, into a field."""
+    """Put junk, or another field's value, into a field."""
     name = _one(draw, _FIELDS)
     if _one(draw, (True, True, False)):
         _set(fields, name, draw(_JSON_JUNK if is_json else _JUNK))
@@ -292,7 +292,7 @@ def _near(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
 
 
 def _add(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
-    """Add a field, most often one that nobody knows, or a preset."""
+    """Add a field, most often an unknown one, or a preset."""
     name = draw(_NAMES)
     value = _one(draw, (*site.presets, "gone")) if "preset" in name else draw(_JUNK)
     fields.append((name, json.dumps(value) if is_json else value))

@@ -138,7 +138,7 @@ def _choose_parts(pod: Pod, parts: list[Part]) -> None:
 def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     """List what of a refusal does not say which field is meant.
 
-    :param names: what the fields were called that were sent.
+    :param names: names of the fields that were sent.
     """
     problems = getattr(refused.__cause__, "problems", ())
     # No field is meant where all options together are too large.

@@ -1,6 +1,6 @@
 """Three sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
 
-What is expected stands here in Kubernetes' own words, written by hand: nothing of gpuspawner had a part in it.
+The expected pods are written here by hand, in Kubernetes' own words: nothing of gpuspawner had a part in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 MIB, GIB = 2**20, 2**30
 MINUTE_S = 60
-# Stricter than any runtime: what a fuzz names that is not like this is to be looked at.
+# Stricter than any runtime: a name in a fuzz that does not match this needs a look.
 _REFERENCE = re.compile(
     r"(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:\w[\w.-]{0,127})?(@sha(256|384|512):[a-f0-9]{64,128})?", re.ASCII
 )
@@ -68,7 +68,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a fixed preset, or one entry of a choice in it, says; what it leaves out stays as it was.
+    """The values of a fixed preset, or of one entry of a choice in it; other values stay as they were.
 
     :param environment: variables, one of which tells which preset or entry it is.
     :param cpu: limit and request in millicores, 0 for none.
@@ -107,8 +107,8 @@ class Site:
     :param settings: the administrator's, as in Helm values.
     :param kubespawner: the same, of KubeSpawner.
     :param images: by slug, the default first.
-    :param origins: what the names of other images must begin with, none if people may not name any.
-    :param avoided: what nodes without GPUs match.
+    :param origins: beginnings of the names of custom images, none if users may not name any.
+    :param avoided: expressions that nodes without GPUs match.
     :param run_time: how long servers run at most, None if they run on.
     :param shared_memory: size of /dev/shm, None if only the GPU types decide.
     :param priorities: PriorityClass by slug.
@@ -133,7 +133,7 @@ class Site:
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
 
     def named(self, reference: str | None) -> Offered | None:
-        """Return an image that people may name, by its full name; None for any other."""
+        """Return an image that users may name, by its full name; None for any other."""
         begin = next((each for each in self.origins if (reference or "").startswith(f"{each}/")), None)
         if reference is None or begin is None or not _REFERENCE.fullmatch(reference.removeprefix(begin)):
             return None

@@ -1,4 +1,4 @@
-"""Counts what was sent and what became of it, so that a run says what it has tried."""
+"""Counts requests and their outcomes, so that a run says which ones it has tried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTCOMES = (ACCEPTED, REFUSED, SHOWN, TURNED_AWAY)
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What different requests led to, each counted once.
+    """The outcomes of different requests, each counted once.
 
     :param wanted: requests that are enough.
     :ivar is_broken: an answer was wrong; whatever is sent from then on is to find out why.

@@ -12,7 +12,7 @@ import yaml
 FOLDER = Path(__file__).resolve().parents[3] / "helm-values"
 BASE = FOLDER / "gpuspawner.yaml"
 WITHOUT_AN_IMAGE = FOLDER / "without-an-image.yaml"
-# One for each way people run GPUs; exactly one of them goes with the base.
+# One for each kind of cluster with GPUs; exactly one of them goes with the base.
 OVERLAYS = tuple(
     FOLDER / f"{name}.yaml"
     for name in (

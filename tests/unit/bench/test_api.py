@@ -1,4 +1,4 @@
-"""What the benchmarks' connection to the API server does with its refusals."""
+"""The benchmarks' connection to the API server and its refusals."""
 
 from __future__ import annotations
 

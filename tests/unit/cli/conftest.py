@@ -1,4 +1,4 @@
-"""What commands that look at a cluster are tested with: a server that answers lists and watches, and a way to it."""
+"""Common parts of tests of commands that read a cluster: a server for lists and watches, and a way to it."""
 
 from __future__ import annotations
 

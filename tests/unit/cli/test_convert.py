@@ -205,7 +205,7 @@ MEMORY = "must be a number of bytes, or a text such as 4G (K, M, G or T, without
         pytest.param("start_timeout", "5m", "must be an int", id="another trait"),
     ],
 )
-def test_an_amount_that_kubespawner_does_not_read_is_told_with_what_it_reads(
+def test_an_amount_that_kubespawner_does_not_read_is_reported_with_what_it_reads(
     trait: str, value: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     profiles = [*PROFILES, {"display_name": "P", "kubespawner_override": {trait: value}}]
@@ -508,7 +508,7 @@ def test_code_that_may_read_the_choice_is_reported(code: str, tmp_path: Path, ca
         pytest.param({"allowed_groups": ["a"]}, "is_allowed(groups, each['allowed_groups'])", 0, id="read by code"),
     ],
 )
-def test_a_hub_that_may_not_read_who_is_allowed_is_told_once(
+def test_a_hub_that_may_not_read_who_is_allowed_is_reported_once(
     keys: Any, code: str, told: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     profiles = [{**PROFILES[0], **keys}, {**PROFILES[0], "slug": "other", **keys}]

@@ -22,7 +22,7 @@ def test_the_demo_of_the_checkout_is_run(tmp_path: Path, arguments: list[str], c
     assert (folder / "called").read_text() == f"{context}\n"
 
 
-def test_a_demo_that_fails_is_told(tmp_path: Path):
+def test_a_demo_that_fails_is_reported(tmp_path: Path):
     assert main(["demo", "--checkout", str(checkout(tmp_path, "exit 1"))]) == 3
 
 

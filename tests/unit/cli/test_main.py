@@ -20,7 +20,7 @@ def test_help_names_every_command_with_what_it_does(capsys: pytest.CaptureFixtur
     assert "Turn a KubeSpawner profile_list into gpuspawner settings" in told
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]):
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as left:
         main(["--version"])
     assert (left.value.code, capsys.readouterr().out) == (0, f"gpuspawner {__version__}\n")

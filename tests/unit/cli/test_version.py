@@ -21,7 +21,7 @@ def test_the_versions_are_those_of_what_runs():
     }
 
 
-def test_people_and_programs_can_read_them(capsys: pytest.CaptureFixture[str]):
+def test_humans_and_programs_can_read_them(capsys: pytest.CaptureFixture[str]):
     assert main(["version"]) == 0
     assert f"gpuspawner          {__version__}" in capsys.readouterr().out.splitlines()
     assert main(["version", "--output", "json"]) == 0

@@ -1,4 +1,4 @@
-"""A catalog with a policy, and people, for tests of who may have what."""
+"""A catalog with a policy, and users, for tests of who may have what."""
 
 from __future__ import annotations
 

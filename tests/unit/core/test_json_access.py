@@ -8,17 +8,17 @@ OTHERS = [None, True, 1, 1.5, "text", ["list"], {"object": 1}]
 
 
 @pytest.mark.parametrize("raw", OTHERS)
-def test_what_is_no_object_reads_as_an_empty_one(raw: object):
+def test_a_value_that_is_no_object_reads_as_an_empty_one(raw: object):
     assert as_dict(raw) == (raw if isinstance(raw, dict) else {})
 
 
 @pytest.mark.parametrize("raw", OTHERS)
-def test_what_is_no_text_reads_as_an_empty_one(raw: object):
+def test_a_value_that_is_no_text_reads_as_an_empty_one(raw: object):
     assert as_text(raw) == (raw if isinstance(raw, str) else "")
 
 
 @pytest.mark.parametrize("raw", OTHERS)
-def test_what_is_no_whole_number_reads_as_none(raw: object):
+def test_a_value_that_is_no_whole_number_reads_as_none(raw: object):
     assert as_int(raw) == (1 if raw == 1 and raw is not True else None)
 
 

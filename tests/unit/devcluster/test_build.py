@@ -72,13 +72,13 @@ def test_what_later_programs_are_made_of_is_fetched_while_the_first_is_built(cal
     }
 
 
-def test_what_is_there_is_not_built_again(calls: Path) -> None:
+def test_existing_programs_are_not_built_again(calls: Path) -> None:
     build.ensure(["etcd"], report=silent)
     build.ensure(["etcd"], report=silent)
     assert len(calls.read_text().splitlines()) == 1
 
 
-def test_what_is_there_needs_no_go(calls: Path, tmp_path: Path) -> None:
+def test_existing_programs_need_no_go(calls: Path, tmp_path: Path) -> None:
     folder = build.ensure(["etcd"], report=silent)
     (tmp_path / "bin" / "go").unlink()
     assert folder == build.ensure(["etcd"], report=silent)

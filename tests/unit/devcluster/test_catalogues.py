@@ -61,7 +61,7 @@ def test_a_message_has_all_plural_forms(path: Path):
 
 
 @every_language
-def test_what_people_see_is_what_stands_in_the_file(path: Path):
+def test_users_see_the_text_of_the_file(path: Path):
     """Where this fails, the package was installed before the file was changed: ``make check`` installs it again."""
     with path.with_suffix(".mo").open("rb") as file:
         built = read_mo(file)
@@ -77,7 +77,7 @@ def test_a_new_language_is_one_file(tmp_path: Path):
     assert (len(update(path)), keys(read(path))) == (len(template()), keys(template()))
 
 
-def test_an_update_keeps_translations_and_drops_what_nobody_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_update_keeps_translations_and_drops_unused_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def say(*messages: str) -> None:
         said = Catalog()
         for each in messages:

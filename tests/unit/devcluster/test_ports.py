@@ -32,7 +32,7 @@ def test_ports_that_were_found_can_be_listened_on() -> None:
         assert found == [each.getsockname()[1] for each in listening]
 
 
-def test_a_port_that_somebody_has_on_all_addresses_is_passed_over() -> None:
+def test_a_port_that_is_taken_on_all_addresses_is_passed_over() -> None:
     with socket.create_server(("0.0.0.0", first_free_port("0.0.0.0", 20_000))) as other:
         taken = other.getsockname()[1]
         assert taken < first_free_port(HOST, taken) < taken + 100

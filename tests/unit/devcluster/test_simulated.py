@@ -46,7 +46,7 @@ def test_a_pool_makes_numbered_nodes_of_its_resources_labels_and_taints() -> Non
     assert first["status"]["allocatable"].items() >= {"cpu": "4", "memory": "8Gi", "pods": "110"}.items()
 
 
-def test_a_node_that_changes_in_the_file_is_told_apart() -> None:
+def test_a_node_that_changes_in_the_file_is_distinguished() -> None:
     small, large = (next(Pool(name="a", count=1, allocatable={"cpu": cpu}).nodes()) for cpu in ("1", "2"))
     assert small["metadata"]["annotations"] != large["metadata"]["annotations"]
 

@@ -55,7 +55,7 @@ class RealHub:
 
     @property
     def failures(self) -> int:
-        """What JupyterHub has counted."""
+        """The counts of JupyterHub."""
         return int(self.application.settings.get("failure_count", 0))
 
     def add_user(self, name: str) -> User:

@@ -1,4 +1,4 @@
-"""Errors reach people as one sentence, in JupyterHub's pages, progress and REST API alike."""
+"""Errors reach users as one sentence, in JupyterHub's pages, progress and REST API alike."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_refusal_of_many_fields_stays_readable():
 
 def test_the_rest_api_tells_the_same_sentence():
     error = make_refusal(SelectionError(*PROBLEMS))
-    # What JupyterHub 5 and JupyterHub 6 write into the answer.
+    # The texts that JupyterHub 5 and JupyterHub 6 write into the answer.
     written = error.log_message % error.args if COUNTS_REFUSALS else error.message
     assert written == SENTENCE
 
@@ -80,7 +80,7 @@ def test_a_refusal_is_what_the_hub_takes_for_one():
     assert format_exception(error) == ("No.", None)
 
 
-def test_links_are_for_pages_and_words_for_everybody():
+def test_links_are_for_pages_and_plain_text_is_for_all_clients():
     error = RefusedStart("No. You could choose B.", reason="never_fits", html='No. <a href="/">B</a>')
     assert format_exception(error) == ("No. You could choose B.", 'No. <a href="/">B</a>')
 
@@ -105,7 +105,7 @@ def test_a_cluster_that_cannot_be_read_is_no_mistake_of_the_user():
         TimeoutError("Could not create pod jupyterhub/jupyter-ada"),
     ],
 )
-def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Exception):
+def test_an_api_server_that_does_not_answer_is_reported_in_one_sentence(error: Exception):
     sentence = "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
     assert told(error) == (503, sentence)
 
@@ -146,7 +146,7 @@ def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Excep
         ),
     ],
 )
-def test_what_kubernetes_refuses_is_told_in_one_sentence(error: Exception, status: int, sentence: str):
+def test_a_refusal_by_kubernetes_is_explained_in_one_sentence(error: Exception, status: int, sentence: str):
     assert told(error) == (status, sentence)
 
 
@@ -185,7 +185,7 @@ def test_an_answer_names_no_other_server():
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "[]", '{"message": 3}', b"\xff"])
-def test_an_answer_without_a_message_is_told_by_its_reason(body: Any):
+def test_an_answer_without_a_message_is_reported_by_its_reason(body: Any):
     error = api_error(500)
     error.body = body
     assert told(error) == (503, "Kubernetes refused to create the server (500): Reason")

@@ -105,7 +105,7 @@ async def test_a_wrong_form_comes_back_as_it_was_typed_with_the_message_at_the_f
     assert "number" in page.get_text()
 
 
-async def test_what_was_typed_is_shown_once(make_spawner: MakeSpawner):
+async def test_typed_text_is_shown_once(make_spawner: MakeSpawner):
     spawner = make_spawner()
     with pytest.raises(web.HTTPError):
         await read_form(spawner, {**FORM, "cpu": ["3cores"]})
@@ -321,7 +321,7 @@ async def test_without_an_api_server_a_start_fails_with_one_sentence(
     assert "API server cannot be reached" in failed.value.jupyterhub_message
 
 
-async def test_refused_credentials_are_told_in_one_sentence(make_spawner: MakeSpawner, server: WatchServer):
+async def test_refused_credentials_are_reported_in_one_sentence(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     server.status = {f"/api/v1/namespaces/{spawner.namespace}/{kind}": 401 for kind in ("pods", "events")}
     await begin(spawner, {})

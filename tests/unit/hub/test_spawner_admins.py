@@ -1,4 +1,4 @@
-"""What admins see of GPUs that are not offered, and nobody else."""
+"""Admins see which GPUs are not offered, and other users do not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def invalid_node(server: WatchServer) -> None:
 
 
 def looking(*, admin: bool) -> Any:
-    user = SimpleNamespace(name="somebody", admin=admin)
+    user = SimpleNamespace(name="viewer", admin=admin)
     return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={}))
 
 
@@ -43,7 +43,7 @@ async def opened(spawner: GPUSpawner, handler: Any) -> BeautifulSoup:
     return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
 
 
-async def test_an_admin_is_told_whoever_the_server_is_for(make_spawner: MakeSpawner):
+async def test_an_admin_sees_it_for_any_users_server(make_spawner: MakeSpawner):
     page = await opened(make_spawner(name="ada"), looking(admin=True))
     (item,) = page.select(f"{FOLD_OUT} li")
     assert item.text.startswith(
@@ -52,7 +52,7 @@ async def test_an_admin_is_told_whoever_the_server_is_for(make_spawner: MakeSpaw
     assert page.select("img") == []
 
 
-async def test_an_admin_is_told_of_presets_that_are_left_out(make_spawner: MakeSpawner):
+async def test_an_admin_sees_presets_that_are_left_out(make_spawner: MakeSpawner):
     page = await opened(make_spawner(settings={"presets": {"train": {"gpu": "b200"}}}), looking(admin=True))
     (summary,) = page.select(f"{FOLD_OUT} summary")
     assert summary.text.startswith("For admins: 1 preset is not in the form, and GPUs of ")
@@ -60,19 +60,19 @@ async def test_an_admin_is_told_of_presets_that_are_left_out(make_spawner: MakeS
     assert told[0] == "Preset train: Not in the form at the moment. There is no GPU type 'b200'."
 
 
-async def test_nobody_else_is_told(make_spawner: MakeSpawner):
+async def test_other_users_do_not_see_it(make_spawner: MakeSpawner):
     page = await opened(make_spawner(), looking(admin=False))
     assert page.select(FOLD_OUT) == []
     assert "odd-1" not in str(page)
 
 
-async def test_the_pages_script_is_not_told(make_spawner: MakeSpawner):
+async def test_the_pages_script_does_not_get_it(make_spawner: MakeSpawner):
     page = await opened(make_spawner(), looking(admin=True))
     (island,) = page.select("#gpuspawner-data")
     assert "odd-1" not in island.text
 
 
-async def test_a_user_whose_form_an_admin_has_opened_is_not_told(make_spawner: MakeSpawner):
+async def test_a_user_whose_form_an_admin_has_opened_does_not_see_it(make_spawner: MakeSpawner):
     spawner = make_spawner()
 
     async def post() -> str:
@@ -84,7 +84,7 @@ async def test_a_user_whose_form_an_admin_has_opened_is_not_told(make_spawner: M
     assert "odd-1" not in await asyncio.create_task(post(), context=copy_context())
 
 
-async def test_a_user_who_looks_at_the_same_time_as_an_admin_is_not_told(make_spawner: MakeSpawner):
+async def test_a_user_who_looks_at_the_same_time_as_an_admin_does_not_see_it(make_spawner: MakeSpawner):
     spawner = make_spawner()
     admin_came = asyncio.Event()
 

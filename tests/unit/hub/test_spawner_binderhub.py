@@ -18,7 +18,7 @@ from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 
 TOKEN = "s3cr3t-of-ada"
 IMAGE = "registry.example/r2d/binder:abc123"
-# What BinderHub's launcher sends when a person starts a repository.
+# The request of BinderHub's launcher when a user starts a repository.
 SENT = {
     "image": IMAGE,
     "repo_url": "https://git.example/a/b",
@@ -169,7 +169,7 @@ async def test_a_link_sets_none_of_a_sites_own_options(make_spawner: MakeSpawner
         ),
     ],
 )
-async def test_what_is_not_listed_or_allowed_is_refused_and_no_value_is_told(
+async def test_a_value_that_is_not_listed_or_allowed_is_refused_and_not_quoted(
     make_spawner: MakeSpawner, caplog: pytest.LogCaptureFixture, extra: list[str], options: Any, message: str
 ):
     spawner = make_spawner(settings={**SITE, "extra_options": extra})

@@ -1,4 +1,4 @@
-"""What JupyterHub keeps of a start that failed: its count, its error, its options. JupyterHub's own handlers start."""
+"""JupyterHub's record of a failed start: its count, its error, its options. JupyterHub's own handlers start."""
 
 from __future__ import annotations
 

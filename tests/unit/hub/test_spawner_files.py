@@ -24,7 +24,7 @@ BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
 
 @pytest.fixture
 def settings(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """Return settings with a folder that is looked at whenever somebody asks."""
+    """Return settings with a folder that is checked at each use."""
     monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache(check_interval_s=0))
     folder = tmp_path / "settings"
     folder.mkdir()
@@ -71,7 +71,9 @@ async def test_a_saved_choice_that_is_gone_falls_back(make_spawner: MakeSpawner,
     assert page.select_one("input[name=gpu]:checked")["value"] != "mi210"
 
 
-async def test_a_group_override_goes_over_the_files_for_its_people(make_spawner: MakeSpawner, settings: dict[str, Any]):
+async def test_a_group_override_goes_over_the_files_for_its_members(
+    make_spawner: MakeSpawner, settings: dict[str, Any]
+):
     own, other = make_spawner(settings=settings), make_spawner(settings=settings, name="bob")
     write(settings, BIG)
     own._apply_overrides({"gpus": {"mi210": {"enabled": True}, "a100": {"enabled": False}}})
@@ -91,7 +93,7 @@ SENT = {"image": ["pytorch"], "cpu": ["2"], "memory": ["4G"], "gpu": ["a100"], "
 
 @pytest.fixture
 async def with_homes(make_spawner: MakeSpawner, settings: dict[str, Any]) -> GPUSpawner:
-    """Return somebody's spawner, which makes a claim for a home at each start."""
+    """Return a user's spawner, which makes a claim for a home at each start."""
     return make_spawner(settings=settings, kubespawner={"storage_pvc_ensure": True, "storage_capacity": "1Gi"})
 
 

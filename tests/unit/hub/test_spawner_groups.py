@@ -1,4 +1,4 @@
-"""What ``group_overrides`` change for a group: the form shows it, the gate holds to it, the start has it."""
+"""``group_overrides`` for a group: the form shows them, the gate holds to them, the start has them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_without_settings_the_amounts_for_a_group_are_the_default(make_spa
     assert container["resources"]["limits"] == {"cpu": 2.0, "memory": 5 * 2**30}
 
 
-async def test_for_people_in_no_such_group_nothing_changes(make_spawner: MakeSpawner):
+async def test_for_users_in_no_such_group_nothing_changes(make_spawner: MakeSpawner):
     spawner = member(make_spawner, override(images={"course": COURSE}), group="art")
     assert await values_of(spawner, "image") == ["pytorch", "minimal"]
 

@@ -1,4 +1,4 @@
-"""What the page's script gets of a hub's form is what templates/island.schema.json says."""
+"""The data for the page's script in a hub's form agrees with templates/island.schema.json."""
 
 from __future__ import annotations
 

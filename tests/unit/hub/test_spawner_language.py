@@ -1,4 +1,4 @@
-"""Which language somebody is answered in, from the request to the page and to the pod."""
+"""The language of the hub's answers, from the request to the page and to the pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG = {"image": ["minimal"], "cpu": ["99"], "memory": ["4"], "gpu": [""]}
 
 
 def asking(accepted: str, *, admin: bool = False) -> Any:
-    user = SimpleNamespace(name="somebody", admin=admin)
+    user = SimpleNamespace(name="viewer", admin=admin)
     return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={"Accept-Language": accepted}))
 
 
@@ -82,7 +82,7 @@ async def test_a_language_that_is_not_there_is_english(make_spawner: MakeSpawner
     assert (message, no_gpu(page)) == ("Not started. The form shows what to fix.", ENGLISH)
 
 
-async def test_a_refused_start_is_told_in_the_language_of_its_request(make_spawner: MakeSpawner):
+async def test_a_refused_start_is_explained_in_the_language_of_its_request(make_spawner: MakeSpawner):
     spawner = make_spawner()
 
     async def start() -> str:
@@ -95,7 +95,7 @@ async def test_a_refused_start_is_told_in_the_language_of_its_request(make_spawn
     assert told.startswith("gpu_count: 一个服务器中的 GPU")
 
 
-async def test_what_is_stored_is_in_english(make_spawner: MakeSpawner):
+async def test_stored_texts_are_in_english(make_spawner: MakeSpawner):
     spawner = make_spawner()
 
     async def start() -> object:

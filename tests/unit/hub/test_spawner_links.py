@@ -92,7 +92,7 @@ async def test_a_wrong_link_shows_what_is_wrong_and_does_not_ask(
     assert link["href"] == f"#gpuspawner-{field}"
 
 
-async def test_an_option_that_there_is_not_is_told_of(make_spawner: MakeSpawner):
+async def test_an_unknown_option_is_reported(make_spawner: MakeSpawner):
     page = await opened(make_spawner(), query(colour="red"))
     (summary,) = page.select("#gpuspawner-errors")
     assert (asked(page), "There is no field 'colour'." in summary.text) == ([], True)

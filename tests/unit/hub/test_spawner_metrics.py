@@ -1,4 +1,4 @@
-"""What a spawner counts while JupyterHub and KubeSpawner call it."""
+"""Counts of a spawner while JupyterHub and KubeSpawner call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What few people change, from the form, a link or the REST API to the pod."""
+"""Rarely used options, from the form, a link or the REST API to the pod."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def test_the_pod_of_a_preset_has_its_override_over_the_admins_values(ada: 
     assert ada.start_timeout == 901
 
 
-async def test_what_is_stored_names_the_preset_and_starts_the_same_again(ada: GPUSpawner):
+async def test_stored_options_name_the_preset_and_start_the_same_again(ada: GPUSpawner):
     first = await pod_of(ada, OPTIONS)
     stored = ada.user_options
     assert stored == {

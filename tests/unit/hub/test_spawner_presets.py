@@ -163,7 +163,7 @@ async def test_the_card_in_use_is_judged_first(make_spawner: MakeSpawner):
     assert outlook(card(page, "p19")).startswith("Starts now")
 
 
-async def test_what_is_not_known_is_said_at_the_current_card(make_spawner: MakeSpawner, server: WatchServer):
+async def test_an_unknown_verdict_is_shown_at_the_current_card(make_spawner: MakeSpawner, server: WatchServer):
     server.status[NODES] = 403
     page = await opened(make_spawner(settings=ONLY, name="bob"))
     assert (outlook(card(page)), outlook(card(page, "staff"))) == ("Availability unknown", "")

@@ -42,7 +42,7 @@ async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
 
 async def test_an_api_server_that_never_answers_delays_two_forms_at_most(spawner: GPUSpawner, server: WatchServer):
     server.open_.clear()
-    # What the first form asks when its time is nearly over gets its time from the second.
+    # A request that the first form makes just before its time is over gets its time from the second.
     for _ in range(2):
         assert await measure(spawner.get_options_form()) < TIMEOUT_S + BUSY_S
     for _ in range(3):

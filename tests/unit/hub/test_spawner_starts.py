@@ -1,4 +1,4 @@
-"""What becomes of a start that fails or is cut off: its pod goes."""
+"""A start that fails or is cut off leaves no pod behind."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ async def test_a_server_is_stopped_after_an_outage_in_which_the_hub_lost_its_wat
     await stop
 
 
-async def test_a_page_is_told_from_the_beginning_on_and_let_go_in_the_end(
+async def test_a_page_gets_all_messages_from_the_beginning_and_is_let_go_in_the_end(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()
@@ -245,7 +245,7 @@ async def test_a_page_is_told_from_the_beginning_on_and_let_go_in_the_end(
         assert [event async for event in page if "message" in event] == []
 
 
-async def test_a_page_opened_right_before_the_start_begins_is_told_of_it(
+async def test_a_page_opened_right_before_the_start_begins_gets_its_messages(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()

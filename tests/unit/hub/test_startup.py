@@ -40,7 +40,7 @@ def test_right_settings_pass():
     check_config(Config({"GPUSpawner": {"gpus": None, "cpu": {"max": 4}, "start_timeout": 5}}))
 
 
-def test_every_wrong_place_is_told():
+def test_every_wrong_place_is_reported():
     assert fields(GPUSpawner={**BROKEN, "memory": {"max": "lots"}, "gpu": {}}) == [
         "gpu",
         "memory.max",
@@ -48,12 +48,12 @@ def test_every_wrong_place_is_told():
     ]
 
 
-def test_an_unknown_key_is_told_with_the_nearest_one():
+def test_an_unknown_key_is_reported_with_the_nearest_one():
     with pytest.raises(SettingsError, match="Did you mean gpus"):
         check_config(Config({"GPUSpawner": {"gpu": {}}}))
 
 
-def test_an_unknown_key_that_is_like_no_other_is_told_with_all_settings():
+def test_an_unknown_key_that_is_like_no_other_is_reported_with_all_settings():
     with pytest.raises(SettingsError, match="images, cpu, memory"):
         check_config(Config({"GPUSpawner": {"zzzzzz": {}}}))
 
@@ -76,7 +76,7 @@ def test_a_sites_own_options_must_not_be_gpuspawners(names: Any, field: str):
     assert [problem.field for problem in caught.value.problems] == [field]
 
 
-def test_a_language_that_is_not_there_is_told_with_those_that_are():
+def test_a_language_that_is_not_there_is_reported_with_those_that_are():
     check_config(Config({"GPUSpawner": {"language": "zh-CN"}}))
     with pytest.raises(SettingsError, match=r"language: there is no 'xx'\. The languages are en, de, zh-CN"):
         check_config(Config({"GPUSpawner": {"language": "xx"}}))
@@ -188,7 +188,7 @@ PROFILES = "c.JupyterHub.spawner_class = 'gpu'\nc.KubeSpawner.profile_list = [{'
         ("c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}", 0),
     ],
 )
-def test_a_profile_list_that_nobody_will_see_is_told_once(
+def test_a_profile_list_without_effect_is_logged_once(
     hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, expected: int
 ):
     hub.log.propagate = True

@@ -23,7 +23,7 @@ def test_without_an_assignment_the_base_is_what_is_there(base: TraitOverrides):
     assert base["image"] == "base"
 
 
-def test_what_was_assigned_is_not_the_base(owner: SimpleNamespace, base: TraitOverrides):
+def test_assigned_values_are_not_the_base(owner: SimpleNamespace, base: TraitOverrides):
     base.assign({"image": "chosen"})
     assert (owner.image, base["image"]) == ("chosen", "base")
 

@@ -34,12 +34,12 @@ for (const [name, changes] of Object.entries({
   });
 }
 
-test("what the fields hold already is not suggested, however it is written", () => {
+test("a choice that the fields hold already is not suggested, however it is written", () => {
   assert.equal(suggestionText(values({ cpu: "7500m", memory: "60 GiB" }), island), "");
   assert.notEqual(suggestionText(values({ cpu: "", memory: "60" }), island), "");
 });
 
-test("what the form does not ask for is not suggested", () => {
+test("fields that the form does not have are not suggested", () => {
   const without = { ...island, cpu: null };
   assert.deepEqual(suggestionOf(values({ cpu: "" }), without), { memory: "60" });
   assert.equal(suggestionText(values({ cpu: "" }), without), "Suggested for 1 × A100 80 GB: 60 GiB RAM (share of the node)");

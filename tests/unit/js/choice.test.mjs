@@ -12,7 +12,7 @@ function values(changes = {}) {
   };
 }
 
-test("what the form does not ask for is not in the sentence", () => {
+test("fields that the form does not have are not in the sentence", () => {
   const without = { ...island, cpu: null, memory: null, run_time: null };
   assert.equal(sentenceOf(values({ cpu: "", memory: "", run_time: "" }), without), "PyTorch · 1 × A100 80 GB");
 });
@@ -30,7 +30,7 @@ test("a reference that the server does not take is not asked for", () => {
   assert.equal(troubleOf(written, data), "Fix 1 field above to continue.");
 });
 
-test("what the server said is about that reference alone", () => {
+test("the server's complaint is about that reference alone", () => {
   const data = answered("no image", "Not so.");
   const written = values({ image: "", custom_image: "quay.io/x" });
   assert.equal(complaintOfReference(written, data), "");
@@ -60,7 +60,7 @@ test("shared memory is bounded by the memory that is asked for", () => {
   assert.deepEqual(wrongNumbers(values({ shared_memory: "16.25" }), island), ["shared_memory"]);
 });
 
-test("shared memory may be left empty, and is nothing where nobody is asked", () => {
+test("shared memory may be left empty, and is nothing without a field for it", () => {
   assert.deepEqual(wrongNumbers(values({ shared_memory: " " }), island), []);
   assert.deepEqual(wrongNumbers(values({ shared_memory: "x" }), { ...island, shared_memory: null }), []);
 });
@@ -90,14 +90,14 @@ test("a total that the GPU's name tells is not told again", () => {
   assert.equal(totalOf(values({ gpu_count: "1" }), island), "");
 });
 
-test("the number of fields to fix is told", () => {
+test("the number of fields to fix is shown", () => {
   const told = (changed) => troubleOf(values(changed), island);
   assert.equal(told({ cpu: "0.7" }), "Fix 1 field above to continue.");
   assert.equal(told({ cpu: "0.7", memory: "many" }), "Fix 2 fields above to continue.");
   assert.equal(told({ image: "gone", gpu: "gone", cpu: "0.7" }), "Fix 3 fields above to continue.");
 });
 
-test("memory that is no round number of GiB is told to two decimals", () => {
+test("memory that is no round number of GiB is shown to two decimals", () => {
   const data = { ...island, gpus: [{ ...island.gpus[0], memory_gib: 11441 / 1024 }] };
   assert.equal(totalOf(values({ gpu_count: "2" }), data), "22.35 GiB GPU memory");
 });

@@ -29,7 +29,7 @@ function row(name, { free = true, gib = 0, under = false } = {}) {
 
 const names = (rows) => ordered(rows).map(({ name }) => name);
 
-test("what is free comes first, then the larger memory, then the order of the list", () => {
+test("free types come first, then the larger memory, then the order of the list", () => {
   const rows = [row("taken", { free: false, gib: 141 }), row("small", { gib: 16 }), row("large", { gib: 80 }), row("also", { gib: 16 })];
   assert.deepEqual(names(rows), ["large", "small", "also", "taken"]);
 });

@@ -48,7 +48,7 @@ test("more CPU and memory than any node has never fits", () => {
   assert.deepEqual(localVerdict(values({ cpu: "8" }), data), { outcome: "never", sentence, alternatives: [] });
 });
 
-test("what has to be free is what is guaranteed", () => {
+test("only the guaranteed part has to be free", () => {
   const data = { ...nodes, cpu: { ...island.cpu, guarantee: 0.5 } };
   assert.equal(localVerdict(values({ gpu_count: "2", cpu: "4" }), data).outcome, "now");
 });
@@ -93,7 +93,7 @@ test("a type whose GPUs are all in use says that whatever else is asked for", ()
   assert.equal(reasonOf(busy, values({ cpu: "lots" }), nodes), "None is free right now.");
 });
 
-test("of counts that are too old only those that can never start are told", () => {
+test("of counts that are too old only those that can never start are shown", () => {
   const [busy, gone] = ["busy", "never"].map((state) => ({ ...nodes.gpus[0], state, reason: state }));
   assert.deepEqual([busy, gone].map((gpu) => reasonOf(gpu, values(), nodes, 61)), ["", "never"]);
 });
@@ -110,7 +110,7 @@ test("the server's verdict on other values is not shown", () => {
   assert.equal(shown.outcome, "never");
 });
 
-test("what only the server knows is being checked while it is asked", () => {
+test("a verdict that only the server knows is being checked while it is asked", () => {
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, NOW).outcome, "checking");
   assert.equal(shownVerdict(values({ gpu: "" }), nodes, { ...NOW, isAsking: false }).outcome, "unknown");
 });
@@ -131,7 +131,7 @@ test("old counts make every verdict unknown but never", () => {
   assert.equal(shownVerdict(values({ gpu_count: "9" }), nodes, old).outcome, "never");
 });
 
-test("counts of which nobody knows how old they are leave the verdict to the server", () => {
+test("counts of unknown age leave the verdict to the server", () => {
   const unknown = { outcome: "unknown", sentence: "Availability unknown: the hub can't read the cluster's nodes.", alternatives: [] };
   const state = { ...NOW, age: null };
   assert.equal(shownVerdict(values(), nodes, state).outcome, "unknown");
@@ -197,7 +197,7 @@ test("a link may name an image by its reference", () => {
   assert.deepEqual([link.searchParams.get("image"), link.searchParams.get("custom_image")], ["", "quay.io/x:1@sha256:ab"]);
 });
 
-test("a link is for whoever opens it, not for whom the page is about", () => {
+test("a link is for the user who opens it, not for the user of the page", () => {
   for (const about of ["", "/ada", "/ada/", "/ada/second%20server"]) {
     const link = new URL(linkOf(values(), island, `https://hub.example/base/hub/spawn${about}?next=x#y`));
     assert.deepEqual([link.pathname, link.hash, link.searchParams.has("next")], ["/base/hub/spawn", "", false]);
@@ -209,7 +209,7 @@ test("a link to a choice without a GPU says so", () => {
   assert.deepEqual([link.searchParams.get("gpu"), link.searchParams.has("gpu_count")], ["", false]);
 });
 
-test("what has to be free is what KubeSpawner guarantees, and nothing where it guarantees nothing", () => {
+test("KubeSpawner's guarantee has to be free, and nothing where it guarantees nothing", () => {
   const ask = (own, asked) => localVerdict(values({ gpu_count: "2", ...asked }), { ...nodes, ...own }).outcome;
   const cpu = { ...island.cpu, is_optional: true };
   assert.equal(ask({ cpu: { ...cpu, request: "1" } }, { cpu: "32" }), "now");

@@ -28,7 +28,7 @@ for (const text of ["", "h", "2h30", "1d8", "30m8h", "8h8h", "8  h", "-8h", "1e1
   test(`${JSON.stringify(text)} is no run time`, () => assert.equal(amountOf("run_time", text), NaN));
 }
 
-test("a run time steps by lengths of time, and is written with units", () => {
+test("a run time steps by durations, and is written with units", () => {
   const step = (text, direction) => stepped("run_time", text, direction, island.run_time);
   assert.deepEqual(["8h", "45m", "47h45m", "8", "2d"].map((text) => step(text, 1)), ["8h15m", "1h", "2d", "8h15m", "2d15m"]);
   assert.deepEqual(["8h", "1h", "2d", "20m"].map((text) => step(text, -1)), ["7h45m", "45m", "47h45m", "15m"]);
@@ -56,7 +56,7 @@ test("steps of twenty minutes do not drift", () => {
   assert.equal(text, "24h");
 });
 
-test("a complaint about a run time names lengths of time", () => {
+test("a complaint about a run time names durations", () => {
   assert.equal(complaintOf("run_time", "8h", island.run_time), "");
   assert.equal(complaintOf("run_time", "80h", island.run_time), "Enter 15m to 3d.");
   assert.equal(complaintOf("run_time", "20m", island.run_time), "Use a multiple of 15m.");
@@ -116,7 +116,7 @@ test("a complaint names the step", () => {
   assert.equal(complaintOf("memory", "8.2", island.memory), "Use a multiple of 0.5 GiB.");
 });
 
-test("a grid that does not start at a multiple of its step is told from its start", () => {
+test("a grid that does not start at a multiple of its step names its start", () => {
   const bounds = { min: "1", max: "9", step: "4", default: "5" };
   assert.equal(complaintOf("cpu", "9", bounds), "");
   assert.equal(complaintOf("cpu", "8", bounds), "Use 1 plus a multiple of 4 cores.");

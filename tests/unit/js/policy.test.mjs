@@ -65,7 +65,7 @@ test("without limits every field has its own bounds", () => {
   assert.equal(boundsOf("shared_memory", values(), { ...data, shared_memory: null }), null);
 });
 
-test("the end is told where nobody is asked for the run time", () => {
+test("the end is shown where there is no field for the run time", () => {
   const data = { ...island, run_time: null };
   assert.equal(endingOf(values({ gpu: "mi210" }), data), "Your server is stopped after 24 hours at the latest.");
   assert.equal(endingOf(values(), data), "");

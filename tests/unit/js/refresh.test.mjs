@@ -43,7 +43,7 @@ test("a type that the page does not have is left out", () => {
   assert.deepEqual(data, island);
 });
 
-test("what becomes of presets is new where it changed, and unknown where the preset is not there", () => {
+test("a preset's verdict is new where it changed, and unknown where the preset is not there", () => {
   const data = held();
   const waits = { outcome: "waits", sentence: "Will wait" };
   renew(data, answer({ presets: { names: ["slug", "outlook"], rows: [["train", waits], "small"] } }));

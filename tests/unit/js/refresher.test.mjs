@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form } from "./load.mjs";
 
-/** A clock that stands still until it is told to go on, and a server that answers when it is told to. */
+/** A clock that moves only when a test moves it, and a server that answers only when a test lets it. */
 function setUp({ isVisible = () => true } = {}) {
   let [now, timer] = [0, null];
   const asked = [];
@@ -61,7 +61,7 @@ test("it asks again when the server wants it, with a little chance so that not a
   assert.deepEqual(world.asked, [10, 30, 70, 108]);
 });
 
-test("it asks every ten seconds at most and every 90 at least, whatever it is told", async () => {
+test("it asks every ten seconds at most and every 90 at least, whatever the server says", async () => {
   const { world, asker } = setUp();
   world.answers.push(() => Promise.resolve(50), () => Promise.resolve(1e9));
   asker.now();

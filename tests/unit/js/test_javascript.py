@@ -1,6 +1,6 @@
 """Runs the tests of form.js, which node runs by itself: one test here for each file there.
 
-What they hand to the script is compared with the schema of the JSON island, as the server's islands are.
+The data that they hand to the script is compared with the schema of the JSON island, as the server's islands are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One inventory for everybody, always at once, that says how old it is and what it does not know."""
+"""One inventory for all users, always at once, that says how old it is and what it does not know."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store
     assert inventory.reason == ""
 
 
-async def test_what_is_old_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
+async def test_old_data_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
     await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 503, PODS: 503}
@@ -339,7 +339,7 @@ async def test_the_log_says_once_that_what_is_known_is_old(
     ]
 
 
-async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
+async def test_a_request_gets_everything_that_has_arrived_however_long_changes_may_wait(
     cluster: WatchServer, make_store: MakeStore
 ):
     cluster.put(NODES, node("n1", gpus=8))
@@ -347,7 +347,7 @@ async def test_whoever_asks_gets_what_has_arrived_however_long_changes_may_wait(
     await store.read_inventory()
     pods = store._watches[1]
     async with asyncio.timeout(10):
-        # Once the first rush is over, nothing is read until somebody asks.
+        # Once the first rush is over, nothing is read until a request comes.
         while not pods._batcher._requested:
             cluster.put(PODS, pod("p0", gpus=1))
             await asyncio.sleep(0.03)

@@ -245,7 +245,7 @@ def node_pool(name: str, *, requirements: Sequence[dict[str, Any]] = ()) -> dict
 async def eventually(condition: Callable[[], object], *, timeout_s: float = 30.0) -> None:
     """Wait until a condition holds."""
     async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110  # what is waited for knows no event
+        while not condition():  # noqa: ASYNC110  # no event marks the condition
             await asyncio.sleep(0.002)
 
 

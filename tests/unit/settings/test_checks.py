@@ -209,7 +209,7 @@ def test_a_preset_may_name_a_gpu_that_nodes_may_bring():
 
 
 @pytest.mark.parametrize("changes", [{"discover": False}, {"hidden": frozenset({"h100"})}])
-def test_a_preset_must_not_name_a_gpu_that_nobody_brings(changes: dict[str, Any]):
+def test_a_preset_must_not_name_a_gpu_that_no_node_can_bring(changes: dict[str, Any]):
     assert preset({"gpu": "h100"}, **changes) == {"presets.p.gpu": "unknown_choice"}
 
 
@@ -269,6 +269,6 @@ def test_a_queue_is_for_types_that_there_may_be(settings: dict[str, Any]):
     assert found(**settings) == {}
 
 
-def test_a_queue_for_a_type_that_nobody_offers_is_a_problem():
+def test_a_queue_for_a_type_that_is_not_offered_is_a_problem():
     settings = {"queue": {**QUEUE, "gpus": ["*", "gg"]}, "gpus": gpu(), "discover_gpus": False}
     assert found(**settings) == {"queue.gpus.1": "there is no GPU type 'gg'. Did you mean 'g'?"}

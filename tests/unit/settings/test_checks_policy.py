@@ -1,4 +1,4 @@
-"""What rules and pools must mean together with what is offered."""
+"""Rules and pools must agree with the images and types on offer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def default(**rule: Any) -> dict[str, Any]:
         {"pools": {"p": {"groups": ["a"], "gpus": ["t4"], "max_gpus": 1}}},
     ],
 )
-def test_what_is_right_is_no_problem(raw: dict[str, Any]):
+def test_right_values_are_no_problem(raw: dict[str, Any]):
     assert found(**raw) == {}
 
 
@@ -151,5 +151,5 @@ def test_what_is_right_is_no_problem(raw: dict[str, Any]):
         ),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(raw: dict[str, Any], path: str, message: str):
+def test_wrong_values_are_named_by_their_path(raw: dict[str, Any], path: str, message: str):
     assert found(**raw) == {path: message}

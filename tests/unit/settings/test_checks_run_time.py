@@ -1,4 +1,4 @@
-"""Limits of run times that no server could keep are told by their path."""
+"""Limits of run times that no server could keep are reported by their path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def problems(**raw: Any) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_a_limit_below_what_people_choose_from_is_wrong_where_it_stands(raw: dict[str, Any], path: str):
+def test_a_limit_below_all_choices_is_wrong_where_it_stands(raw: dict[str, Any], path: str):
     assert problems(**written(raw, "15m"), run_time=CHOSEN) == [
         (path, "must be at least run_time.min (30 minutes), not 15 minutes")
     ]
@@ -48,7 +48,7 @@ def test_no_limit_and_one_of_a_type_that_is_taken_out_are_none():
 
 
 def written(raw: Any, length: str) -> Any:
-    """Return settings with a length of time in its place."""
+    """Return settings with a duration in its place."""
     if isinstance(raw, dict):
         return {key: written(value, length) for key, value in raw.items()}
     return length if raw == "{}" else raw

@@ -84,7 +84,7 @@ def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
         (BOMB, "settings_files: {} brings the files to more than 20,000 values, with what aliases repeat"),
     ],
 )
-def test_what_is_no_settings_is_told_with_its_file(tmp_path: Path, text: str | bytes, expected: str):
+def test_a_document_that_holds_no_settings_is_reported_with_its_file(tmp_path: Path, text: str | bytes, expected: str):
     path = written(tmp_path, text)
     (problem,) = told(path)
     assert problem.startswith(expected.format(path))
@@ -108,7 +108,7 @@ def test_all_files_together_have_a_bound(tmp_path: Path, text: str, names: str, 
     assert told(*sorted(tmp_path.iterdir())) == told(tmp_path)
 
 
-def test_of_thousands_of_mistakes_a_hundred_are_told(tmp_path: Path):
+def test_of_thousands_of_mistakes_a_hundred_are_reported(tmp_path: Path):
     paths = [
         str(written(tmp_path, "gpus: {" + "".join(f"{name}{n}: 1, " for n in range(900)) + "}", name)) for name in "abc"
     ]
@@ -152,7 +152,7 @@ def test_anchors_are_as_good_as_what_they_stand_for(tmp_path: Path):
     assert (file.content["x"], file.content["y"]) == ([{"max": 4}, {"max": 4}], {"max": 4, "min": 1})
 
 
-def test_all_wrong_files_are_told_at_once(tmp_path: Path):
+def test_all_wrong_files_are_reported_at_once(tmp_path: Path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert told(tmp_path / "none", pipe, written(tmp_path, "a: [")) == [
@@ -165,7 +165,7 @@ def test_all_wrong_files_are_told_at_once(tmp_path: Path):
 # -- whether they changed ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_anew_is_another(tmp_path: Path):
+def test_a_rewritten_file_has_another_fingerprint(tmp_path: Path):
     path = written(tmp_path, "a: 1")
     before = compute_fingerprint([str(path)])
     assert before == compute_fingerprint([str(path)])

@@ -68,7 +68,7 @@ def test_products_that_nvlink_links_are_names_of_their_models():
         ("Tesla-T4", False),
     ],
 )
-def test_what_is_made_for_nvlink_is_known_by_product(product: str, is_linked: bool):
+def test_types_made_for_nvlink_are_known_by_product(product: str, is_linked: bool):
     assert build_accelerator_table({}).has_nvlink(PRODUCT, product) is is_linked
 
 

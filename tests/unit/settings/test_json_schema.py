@@ -49,7 +49,7 @@ def keys(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         "{gpus: {a: {resource: nvidia.com/gpu, max_count: null, tolerations: [{key: a, operator: Exists}]}}}",
     ],
 )
-def test_what_is_right_is_right_for_both(text: str):
+def test_right_settings_are_right_for_both(text: str):
     settings = yaml.safe_load(text)
     Settings.parse(settings)
     assert is_valid(settings)
@@ -98,7 +98,7 @@ def test_what_is_right_is_right_for_both(text: str):
         "{accelerators: {a: {labels: {other: [x]}}}}",
     ],
 )
-def test_what_is_wrong_is_wrong_for_both(text: str):
+def test_wrong_settings_are_wrong_for_both(text: str):
     settings = yaml.safe_load(text)
     with pytest.raises(SettingsError):
         Settings.parse(settings)

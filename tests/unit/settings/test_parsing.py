@@ -179,7 +179,7 @@ def test_something_configured_is_not_empty(something: dict[str, Any]):
         ({"images": {"A b": {"image": "a"}}}, "images.A b", "bad_slug"),
     ],
 )
-def test_what_is_wrong_is_named_by_its_path(raw: dict[str, Any], path: str, code: str):
+def test_wrong_values_are_named_by_their_path(raw: dict[str, Any], path: str, code: str):
     assert problems(raw) == {path: code}
 
 
@@ -200,7 +200,7 @@ def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
         assert Settings.parse(raw).build_configured().images is not None
 
 
-def test_what_is_null_in_rules_and_pools_is_not_said():
+def test_null_in_rules_and_pools_counts_as_left_out():
     policy = {"hide": None, "default": {"deny": None, "gpus": {"t4": None, "*": {}}}, "groups": {"ml": {"deny": None}}}
     pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
     found = Settings.parse({"policy": policy, "pools": pools}).build_configured().policy

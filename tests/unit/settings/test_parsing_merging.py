@@ -62,7 +62,7 @@ def test_what_did_not_change_is_not_among_the_changes():
     ],
     ids=["key of a trait", "trait", "all", "null of the admin"],
 )
-def test_what_is_taken_out_of_an_override_leaves_no_null(before: dict[str, Any], after: dict[str, Any]):
+def test_keys_removed_from_an_override_leave_no_null(before: dict[str, Any], after: dict[str, Any]):
     old = {"images": {"a": {"image": "a:1", "kubespawner_override": before}}}
     new = {"images": {"a": {"image": "a:1", "kubespawner_override": after}}}
     assert merge_values(old, diff_values(old, new)) == new

@@ -1,6 +1,6 @@
 """Settings merged as Helm does mean, at every key, what the last file that speaks of it says.
 
-What each key should be is found here on flat paths, without merging any mappings.
+The expected value of each key is found here on flat paths, without merging any mappings.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def outcome(raw: Any) -> Any:
     except SettingsError as error:
         return sorted((problem.field, problem.message) for problem in error.problems)
     configured = settings.build_configured()
-    # No rules, and rules that say nothing, are the same to everybody.
+    # No rules, and rules that say nothing, are the same for all users.
     return replace(configured, policy=None) if configured.policy == Policy() else configured
 
 

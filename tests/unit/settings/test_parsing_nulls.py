@@ -56,7 +56,7 @@ def problems(raw: Any) -> dict[str, str]:
         (dict.fromkeys(SettingsModel.model_fields), {}),
     ],
 )
-def test_what_is_null_is_not_said(with_nulls: Any, without: Any):
+def test_null_counts_as_left_out(with_nulls: Any, without: Any):
     assert Settings.parse(with_nulls) == Settings.parse(without)
 
 
@@ -71,7 +71,7 @@ def test_what_is_null_is_not_said(with_nulls: Any, without: Any):
         ({"gpus": {"a": {**GPU, "tolerations": [{"keys": None}]}}}, "gpus.a.tolerations.0.keys"),
     ],
 )
-def test_a_key_that_nobody_knows_is_told_though_it_is_null(raw: Any, path: str):
+def test_an_unknown_key_is_reported_though_it_is_null(raw: Any, path: str):
     assert "there is no such key" in problems(raw)[path]
 
 
@@ -92,7 +92,7 @@ def test_labels_that_are_all_null_do_not_stand_for_all_nodes():
     assert "asks for no label, because null takes out gpu.product" in found.message
 
 
-def test_what_is_no_mapping_is_left_to_validation():
+def test_other_values_than_mappings_are_left_to_validation():
     assert drop_nulls({"images": [None]}, SettingsModel) == {"images": [None]}
     assert not list(find_emptied_mappings({"gpus": [], "policy": {"groups": 3, "default": [1]}}))
     assert not list(find_emptied_mappings(None))

@@ -30,7 +30,7 @@ def policy(raw: Any) -> Policy | None:
     return Settings.parse(raw).build_configured().policy
 
 
-def test_what_is_said_is_carried_over():
+def test_all_keys_are_carried_over():
     assert policy(FULL) == Policy(
         hide=True,
         default=Rule(

@@ -67,7 +67,7 @@ def test_amounts_may_be_unlimited_at_the_top():
         ),
     ],
 )
-def test_what_is_written_wrong_is_named_by_its_path(rule: dict[str, Any], path: str, message: str):
+def test_mistakes_in_entries_are_named_by_their_path(rule: dict[str, Any], path: str, message: str):
     with pytest.raises(SettingsError) as caught:
         Settings.parse({"policy": {"groups": {"ml": rule}}})
     assert [(each.field, each.message) for each in caught.value.problems] == [(f"policy.groups.ml.{path}", message)]

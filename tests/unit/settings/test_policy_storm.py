@@ -82,7 +82,7 @@ TWO = Choice(image="lab", cpu=1, memory=2, gpu="red", count=2)
 
 @pytest.fixture
 def claims() -> Claims:
-    """Two people who may have two GPUs each, and three together."""
+    """Two users who may have two GPUs each, and three together."""
     policy = {"default": {"max_gpus": 2, "gpus": [ANY]}, "groups": {}, "users": {}}
     pools = {"both": {"groups": ["all"], "gpus": ["red"], "max_gpus": 3}}
     users = ("ada", "bob")
@@ -110,7 +110,7 @@ def refused(user: str, name: str, *, choice: Choice, sent: float) -> Claim:
         ([ran("ada", "b", choice=TWO, sent=1, until=8.5)], True),
         ([ran("ada", "b", choice=TWO, sent=10.5)], False),
         ([ran("ada", "b", choice=TWO, sent=11.5)], True),
-        # What was refused itself takes nothing from anybody.
+        # A refused server takes nothing from another.
         ([refused("ada", "b", choice=TWO, sent=10)], True),
         ([ran("bob", "", choice=TWO, sent=5)], True),
         ([ran("bob", "", choice=TWO, sent=5), ran("ada", "b", choice=ONE, sent=5)], False),

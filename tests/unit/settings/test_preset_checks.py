@@ -1,4 +1,4 @@
-"""Presets that say all that a profile says: what of them is wrong, and what becomes of them in the catalog."""
+"""Presets that say all that a profile says: their problems, and their place in the catalog."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_default_entry_comes_first_and_the_others_in_order():
     assert (choice.entries["small"].display_name, choice.entries["small"].options) == ("small", {"memory": "4G"})
 
 
-def test_what_is_taken_out_is_no_choice():
+def test_a_disabled_list_is_no_choice():
     found = parse(preset(choices={"size": {"enabled": False, "entries": SIZES}}))
     assert (found.presets["p"].choices, found.presets["p"].is_fixed) == ({}, False)
 

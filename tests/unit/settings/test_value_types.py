@@ -41,7 +41,7 @@ GIB = 1 << 30
         (LabelValue, "A_1.b-c", "A_1.b-c"),
     ],
 )
-def test_values_are_written_as_people_write_them(kind: Any, written: object, value: object):
+def test_values_are_written_as_admins_write_them(kind: Any, written: object, value: object):
     assert TypeAdapter(kind).validate_python(written, strict=True) == value
 
 

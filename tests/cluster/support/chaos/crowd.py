@@ -1,4 +1,4 @@
-"""Users who start, cancel and stop servers at random while the cluster fails, and what becomes of each server."""
+"""Users who start, cancel and stop servers at random while the cluster fails, and the end of each server."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Start:
 
 @dataclass(slots=True, kw_only=True)
 class Crowd:
-    """Everybody.
+    """All users.
 
-    :param servers: everybody's, those that run and those that do not.
+    :param servers: all users' servers, those that run and those that do not.
     :param own_image: an image that users name themselves.
     :param struck: uids of pods that were on a node that was deleted: they may end.
     :param running: server → uid of its pod.
@@ -127,7 +127,7 @@ class Crowd:
         for server in set(self.running) - ready:
             self._lose(server, "the hub does not know that it runs")
         for server in ready - self.running.keys():
-            self.ledger.breach(Promise.SERVERS, "it runs, and its user was told that it does not", server=server)
+            self.ledger.breach(Promise.SERVERS, "it runs, and its page said that it does not", server=server)
         for server in {pod.server for pod in self.counter.pods if pod.uid not in self.struck} - ready:
             self.ledger.breach(Promise.PODS, "its pod is left, and the hub does not know it", server=server)
         for server in list(self.running):

@@ -1,4 +1,4 @@
-"""What befalls a cluster in a chaos run: one thing after the other to its API server, and beside it to its nodes."""
+"""Faults of a cluster in a chaos run: one after the other of its API server, and beside them of its nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cluster.support.storm.counter import PodCounter
 
 TIGHT = {"requests.nvidia.com/gpu": "12", "pods": "40"}
 SMALL = {"cpu": "750m"}
-"""What a LimitRange allows: too little for most."""
+"""The limit of a LimitRange: too little for most."""
 CALM_S = (2.0, 6.0)
 CORDONED_S = 15.0
 DELETED_S = (10.0, 75.0)
@@ -160,7 +160,7 @@ def _held(manager: Callable[[], AbstractContextManager[object]], *, for_s: float
 
 @asynccontextmanager
 async def _off_loop(manager: AbstractContextManager[object]) -> AsyncIterator[None]:
-    """Enter and leave in a thread: what waits there for the API server does not hold up who starts servers here."""
+    """Enter and leave in a thread: waiting there for the API server does not hold up the users here."""
     await asyncio.to_thread(manager.__enter__)
     try:
         yield

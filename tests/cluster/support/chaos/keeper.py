@@ -36,7 +36,7 @@ class Keeper:
     :param kills_at: monotonic, in seconds.
     :param on_end: called in the moment before a kill, and when a hub has ended by itself.
     :param is_hub_there: set while a hub answers.
-    :param outcomes: what the hubs say has become of starts, the last they said each.
+    :param outcomes: the outcomes of starts in the hubs' metrics, the latest of each hub.
     """
 
     hub: Hub

@@ -1,4 +1,4 @@
-"""What happened in a chaos run, moment by moment, and which promises were broken."""
+"""The events of a chaos run, moment by moment, and the broken promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN_BEFORE = 12
 
 
 class Promise(StrEnum):
-    """What holds through all of it."""
+    """The promises that hold through all of it."""
 
     LIMITS = "no limit is exceeded"
     HUB = "the hub ends only when it is asked to"

@@ -1,8 +1,8 @@
 """Who held what and when, as far as it shows from outside, and whether each of the hub's answers was right.
 
-Between a request and its answer nobody outside knows where the hub is. So what is held is bounded from both sides: a
+Between a request and its answer no observer knows where the hub is. So what is held is bounded from both sides: a
 server holds its GPUs *at most* from the moment it is asked for until it is known to be gone, and *at least* from the
-moment it is known to run until it is told to stop. A refusal has to be justified by the first, a start by the second.
+moment it is known to run until a request to stop it. A refusal has to be justified by the first, a start by the second.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Server = tuple[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class Claim:
-    """One request for a server and what became of it; times are monotonic, in seconds.
+    """One request for a server and its outcome; times are monotonic, in seconds.
 
     :param runs_since: when it was known to run.
-    :param ends_since: when it was told to stop.
+    :param ends_since: when the hub was asked to stop it.
     :param gone_at: when nothing was left of it; for a refused one, when that was known.
-    :param refusal: what was told, empty for one that was not refused.
+    :param refusal: the hub's message, empty for one that was not refused.
     """
 
     server: Server
@@ -61,7 +61,7 @@ class Claims:
     def wrongly_refused(self) -> list[str]:
         """Return refusals that nothing justifies, a sentence each."""
         refused = [claim for claim in self._all if claim.refusal and not self._justifications(claim)]
-        return [f"{claim.server} asked for {claim.choice} and was told: {claim.refusal}" for claim in refused]
+        return [f"{claim.server} asked for {claim.choice} and was refused: {claim.refusal}" for claim in refused]
 
     def wrongly_started(self) -> list[str]:
         """Return starts that a limit forbids, a sentence each."""
@@ -89,7 +89,7 @@ class Claims:
 
     def _peak(self, claim: Claim, key: Key) -> int:
         """Return how much of a count others may have held, at the moment it was most while a claim was undecided."""
-        # What was refused held nothing at any time: one of two requests that exclude each other has to be let through.
+        # A refused server held nothing at any time: one of two requests that exclude each other has to be let through.
         others = [
             (other, held) for other in self._others(claim) if not other.refusal and (held := self._load(other)[key])
         ]

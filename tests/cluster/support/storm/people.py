@@ -20,14 +20,14 @@ UNANSWERED = (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError)
 
 
 class NoAnswerError(Exception):
-    """There is no hub, or it went away before it answered: nobody knows what became of the request."""
+    """There is no hub, or it went away before it answered: the outcome of the request is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub answered.
+    """An answer of the hub.
 
-    :param told: what people are told, empty where nothing went wrong.
+    :param told: the message that users see, empty where nothing went wrong.
     """
 
     status: int
@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass(slots=True)
 class People:
-    """Everybody's browsers, and a program that has a service's token.
+    """All users' browsers, and a program that has a service's token.
 
     :param url: address of the hub, without a slash at the end.
     """
@@ -74,7 +74,7 @@ class People:
         return Answer(status)
 
     async def read_end(self, user: str, server: str) -> str:
-        """Return what the user is told of a start that has ended, on its page or else on the hub's home page."""
+        """Return the message about a start that has ended, on its page or else on the hub's home page."""
         status, text = await self._send(self._program, "GET", f"{_api(user, server)}/progress")
         if status == HTTPStatus.OK:
             events = [json.loads(line.removeprefix("data:")) for line in text.splitlines() if line.startswith("data:")]

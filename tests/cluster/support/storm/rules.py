@@ -1,4 +1,4 @@
-"""What a policy comes to, worked out a second time and in another way than gpuspawner does it.
+"""The limits of a policy, computed a second time and in another way than in gpuspawner.
 
 Nothing of gpuspawner is imported here: it is what gpuspawner is judged by. Each question is answered from the settings
 as an administrator writes them, rule by rule, without rules that are put together first.
@@ -15,7 +15,7 @@ from typing import Any
 from tests.cluster.support.storm.world import IMAGES, Choice, World
 
 Key = tuple[str, ...]
-"""What is counted: the GPUs of a person, those of one type, a person's servers with a GPU, the GPUs of a pool.
+"""The key of a count: the GPUs of a user, those of one type, a person's servers with a GPU, the GPUs of a pool.
 
 Also CPU and memory (GiB) of a person's largest server.
 """
@@ -37,7 +37,7 @@ class Standing:
     own: Setting
 
     def number(self, read: Callable[[Setting], float | None], *, largest: bool = True) -> float | None:
-        """Return a limit, None where nobody sets one.
+        """Return a limit, or None if no rule sets one.
 
         :param read: gets it from one rule.
         :param largest: whether it says how much there may be, and not how much there has to be.

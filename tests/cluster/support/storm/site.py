@@ -52,7 +52,7 @@ def card_nodes(cluster: Cluster, api: ApiClient, *, count: int, gpus: int) -> It
 
 
 def stood_in(port: int) -> dict[str, Any]:
-    """Return what KubeSpawner is told.
+    """Return settings for KubeSpawner.
 
     Where pods run, a web server stands in for JupyterLab; the hub asks one that stands in for all.
 

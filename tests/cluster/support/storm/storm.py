@@ -1,4 +1,4 @@
-"""Everybody starts and stops servers at random, all at once, and the hub is killed in the middle of it."""
+"""All users start and stop servers at random, all at once, and the hub is killed in the middle of it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ POD_SEEN_S = 10.0
 ADMIN = "root"
 MODESTY = 0.8
 FICKLE = 0.05
-"""How often somebody stops a server that has just been asked for, and not started yet."""
+"""How often users stop a server that they have just requested, and that has not started yet."""
 SECOND_THOUGHTS_S = 0.5
 ADMINS = 0.05
-"""How often an admin sends the form for somebody."""
+"""How often an admin sends the form for a user."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Storm:
     """One storm.
 
-    :param servers: everybody's, those that run and those that do not.
+    :param servers: all users' servers, those that run and those that do not.
     :param visitors: those who use the form; all others use the REST API.
-    :param own_image: an image that people name themselves.
+    :param own_image: an image that users name themselves.
     :param running: server → the claim it runs by.
     :param adrift: server → its claim, where a pod was left by a hub that was killed while it made or deleted it.
     """
@@ -105,7 +105,7 @@ class Storm:
             self._idle.append(server)
 
     def _draw(self, server: Server) -> Choice:
-        """Draw a choice; most people ask for what they might have, with some luck."""
+        """Draw a choice; most users ask for what they might have, with some luck."""
         choice = draw_choice(self.random)
         while self.random.random() < MODESTY and self.rules.denials(server[0], choice):
             choice = draw_choice(self.random)
@@ -189,14 +189,14 @@ class Storm:
         return bool(state.get("ready"))
 
     async def _find(self, claim: Claim) -> None:
-        """Find out from the next hub what became of a request that nobody answered."""
+        """Find out from the next hub whether a request without an answer had an effect."""
         self.done["unanswered"] += 1
         await asyncio.sleep(POLL_S)
         await self._is_hub_there.wait()
         if await self._settles(claim.server):
             await self._runs(claim)
         elif claim.server in self.counter.servers:
-            # The hub that made it knows it no more; it holds what it holds until somebody starts this server again.
+            # The hub that made it knows it no more; it holds what it holds until its user starts this server again.
             self.adrift[claim.server] = claim
         else:
             claim.gone_at = time.monotonic()

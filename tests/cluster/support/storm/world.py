@@ -1,4 +1,4 @@
-"""A hub's people, groups and rules, and what people ask for, drawn at random: the same seed draws the same."""
+"""A hub's users, groups and rules, and what users ask for, drawn at random: the same seed draws the same."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 CARD_LABEL = "storm.example/card"
 TYPES = {"red": "nvidia.com/gpu", "green": "nvidia.com/gpu", "blue": "amd.com/gpu", "real": "nvidia.com/gpu"}
-"""Slug of each GPU type → resource; those with the same one are told apart by a label of their nodes."""
+"""Slug of each GPU type → resource; types with the same one differ in a label of their nodes."""
 REAL, REAL_GPUS = "real", 4
 """The type of the node that runs pods, and how many it has; no other type ever runs out."""
 TAINT = "storm.example/real"
 IMAGES = ("lab", "torch", "stats")
 SERVER_NAMES = ("", "second", "third")
 GROUPS = ("Physics", "astro", "STRASSE", "ml", "Bio", "chem", "course-1", "course-2", "staff", "Guests", "probation")
-EVERYBODY = "everybody"
+EVERYONE = "everyone"
 CPUS = (0.5, 1, 2, 4, 6, 8)
 MEMORIES = (1, 2, 4, 8, 12, 16)
 """In GiB."""
@@ -26,7 +26,7 @@ _COUNTS = ("max_gpus", "max_gpus_per_server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What somebody asks for.
+    """A user's choice.
 
     :param image: slug, empty for a reference of one's own.
     :param memory: in GiB.
@@ -70,13 +70,13 @@ class World:
 
 
 def draw_world(random: Random, *, users: int) -> World:
-    """Draw people, groups, rules and pools."""
+    """Draw users, groups, rules and pools."""
     names = tuple(f"user-{number:03}" for number in range(users))
     members: dict[str, list[str]] = {group: [] for group in GROUPS}
     for name in names:
         for group in random.sample(GROUPS, random.choice((0, 1, 1, 1, 2, 2, 3))):
             members[group].append(name)
-    members[EVERYBODY] = list(names)
+    members[EVERYONE] = list(names)
     # In the settings a group may be written in other cases than in the hub, "STRASSE" with a letter of its own.
     written = {group: random.choice((group, group.lower(), group.upper())) for group in GROUPS}
     written["STRASSE"] = "straße"
@@ -95,7 +95,7 @@ def draw_world(random: Random, *, users: int) -> World:
 
 
 def draw_choice(random: Random) -> Choice:
-    """Draw what somebody asks for: right for the catalog, and often more than they may have."""
+    """Draw a choice that is right for the catalog, and often more than the user may have."""
     image = random.choice((*IMAGES, *IMAGES, ""))
     cpu, memory = random.choice(CPUS[: random.choice((2, 4, 6))]), random.choice(MEMORIES[: random.choice((2, 4, 6))])
     if random.random() < 0.2:
@@ -163,7 +163,7 @@ def _consistent(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pools(random: Random, written: dict[str, str]) -> dict[str, Any]:
-    pools: dict[str, Any] = {"real": {"groups": [EVERYBODY], "gpus": [REAL], "max_gpus": REAL_GPUS}}
+    pools: dict[str, Any] = {"real": {"groups": [EVERYONE], "gpus": [REAL], "max_gpus": REAL_GPUS}}
     for number in range(4):
         groups = [written[group] for group in random.sample(GROUPS, random.choice((1, 2, 3)))]
         gpus = random.choice((["*"], *([slug] for slug in TYPES), ["red", "blue"]))

@@ -31,7 +31,7 @@ def test_each_profile_offers_all_images():
         assert entries(profile, "image") == images
 
 
-def test_what_is_picked_is_in_the_middle_of_what_is_offered():
+def test_the_picks_are_in_the_middle_of_the_lists():
     gpus = [each.display_name for each in offer.catalog().gpus.values()]
     images = [each.display_name for each in offer.catalog().images.values()]
 

@@ -1,4 +1,4 @@
-"""What is so is counted from the objects alone."""
+"""The facts are counted from the objects alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said and what happened make the faults that are counted."""
+"""Statements and events make the faults that are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kueue says of a pod, and what it has yet to do, is read from Kueue's objects."""
+"""Kueue's state of a pod, and its work that is left, are read from Kueue's objects."""
 
 from __future__ import annotations
 

@@ -52,17 +52,17 @@ def test_the_spawners_class_is_looked_at(given: str, told: list[tuple[Severity, 
         ("hub: {config: {KubeSpawner: {cpu_limit: 4}}}", [("hub.config.GPUSpawner", "missing")]),
     ],
 )
-def test_settings_that_nothing_reads_are_told(text: str, told: list[tuple[str, str]], tmp_path: Path):
+def test_settings_that_nothing_reads_are_reported(text: str, told: list[tuple[str, str]], tmp_path: Path):
     assert found(tmp_path, text) == told
 
 
-def test_profiles_beside_settings_are_told(tmp_path: Path):
+def test_profiles_beside_settings_are_reported(tmp_path: Path):
     beside = "singleuser: {profileList: [{display_name: a}]}"
     assert found(tmp_path, section(CPU, beside=beside)) == [("singleuser.profileList", "unused")]
     assert found(tmp_path, section(CPU, beside="singleuser: {profileList: []}")) == []
 
 
-def test_what_the_base_class_is_told_in_vain_is_told(tmp_path: Path):
+def test_settings_of_the_base_class_without_effect_are_reported(tmp_path: Path):
     spawner = "{start_timeout: 900, cmd: own, http_timeout: 60, mem_limit: 4G}"
     values = written(
         tmp_path,
@@ -151,13 +151,13 @@ IMAGE = "images: {lab: {image: 'q/lab:1'}}"
         pytest.param("discover_gpus: true", [], id="nothing of theirs"),
     ],
 )
-def test_values_that_a_setting_replaces_are_told_by_key(settings: str, expected: list[str], tmp_path: Path):
+def test_values_that_a_setting_replaces_are_listed_by_key(settings: str, expected: list[str], tmp_path: Path):
     told = [path for path, code in found(tmp_path, section(settings, beside=REPLACED)) if code == "unused"]
     variables = [f"extraEnv.{vendor}_VISIBLE_DEVICES" for vendor in ("NVIDIA", "AMD", "HABANA")]
     assert told == [f"singleuser.{key}" for key in (*expected, *variables)]
 
 
-def test_traits_that_a_setting_replaces_are_told_by_key(tmp_path: Path):
+def test_traits_that_a_setting_replaces_are_listed_by_key(tmp_path: Path):
     settings = f"{IMAGE}\nmemory: {{max: 4G}}\npriorities: {{low: {{class: low, value: 1}}}}"
     own = "    KubeSpawner: {image: a/b:1, mem_limit: 2G, priority_class_name: high}"
     assert found(tmp_path, f"{section(settings)}{own}") == [
@@ -180,6 +180,6 @@ def test_traits_that_a_setting_replaces_are_told_by_key(tmp_path: Path):
         ("5", False),
     ],
 )
-def test_an_image_that_gets_the_charts_own_tag_is_told(image: str, is_told: bool, tmp_path: Path):
+def test_an_image_that_gets_the_charts_own_tag_is_reported(image: str, is_told: bool, tmp_path: Path):
     values = section(CPU, beside=f"singleuser: {{image: {image}}}")
     assert found(tmp_path, values) == ([("singleuser.image.name", "missing")] if is_told else [])

@@ -72,7 +72,7 @@ OFFERED = "images: {lab: {image: 'q/lab:1'}, new: {image: q/new}}"
         pytest.param(OFFERED, "  hook: {enabled: false}\n  continuous: {enabled: false}\n", [], id="no puller"),
     ],
 )
-def test_images_that_are_pulled_and_never_offered_are_told(
+def test_images_that_are_pulled_and_never_offered_are_reported(
     settings: str, more: str, expected: list[str], tmp_path: Path
 ):
     pulled = PULLED.replace("prePuller:\n", f"prePuller:\n{more}")

@@ -58,7 +58,7 @@ def test_settings_are_compared_with_the_nodes(text: str, expected: list[tuple[st
     assert told(tmp_path, text, node()) == expected
 
 
-def test_taints_that_no_type_tolerates_are_told(tmp_path: Path):
+def test_taints_that_no_type_tolerates_are_reported(tmp_path: Path):
     tainted = node(taints=(Taint(key="team", effect="NoSchedule"),))
     assert told(tmp_path, f"gpus: {{a: {{{TYPE}}}}}", tainted) == [("gpus", "untolerated")]
     assert told(tmp_path, f"gpus: {{a: {{{TYPE}}}}}\ntolerations: [{{key: team, operator: Exists}}]", tainted) == []
@@ -78,14 +78,14 @@ def test_nodes_of_the_control_plane_hold_no_servers(tmp_path: Path):
     assert told(tmp_path, "cpu: {max: 8}", *nodes) == [("cpu.max", "too_large")]
 
 
-async def test_a_cluster_that_cannot_be_read_is_told(parsed: Parsed, tmp_path: Path):
+async def test_a_cluster_that_cannot_be_read_is_reported(parsed: Parsed, tmp_path: Path):
     arguments = parsed()
     arguments.kubeconfig = written_kubeconfig("http://127.0.0.9:1", tmp_path)
     with pytest.raises(ClusterError):
         await find_cluster_warnings(written(tmp_path, section("cpu: {max: 4}")), arguments, timeout_s=1.0)
 
 
-def test_gpus_that_are_dropped_from_every_server_are_told_where_they_are_set(tmp_path: Path):
+def test_gpus_that_are_dropped_from_every_server_are_reported_where_they_are_set(tmp_path: Path):
     in_container = "extra_container_config: {resources: {limits: {nvidia.com/gpu: 1}}}"  # told without a cluster
     text = section(f"cpu: {{max: 4}}\n{in_container}", beside="singleuser: {extraResource: {limits: {amd.com/gpu: 1}}}")
     values = written(tmp_path, text)

@@ -82,7 +82,7 @@ def test_files_are_looked_at_together(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "2 files: no problems\n"
 
 
-def test_all_kinds_of_problems_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_all_kinds_of_problems_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     lower = section("cpu: {max: 4, max: 8}\nimagse: {}\ngpus: {A: {resource: nvidia.com/gpu}}", beside="presets: {}\n")
     assert checked(tmp_path, lower, "a: 1\na: 2\n---\nb: 1\n") == 1
     told = capsys.readouterr().out
@@ -92,7 +92,9 @@ def test_all_kinds_of_problems_are_told_at_once(tmp_path: Path, capsys: pytest.C
         assert part in told, part
 
 
-def test_what_cannot_be_read_keeps_nothing_else_from_being_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_file_that_cannot_be_read_keeps_no_other_from_being_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     checked(tmp_path, "a: [", "b: 1\nb: 2")
     told = capsys.readouterr().out
     assert ("0.yaml:1:5: error" in told, "1.yaml:2:1: error: b" in told, "2 errors" in told) == (True, True, True)

@@ -28,12 +28,12 @@ STEP = 1 if os.environ.get("MUTATIONS") == "all" else 5
 OVERLAY_STEP = 1 if STEP == 1 else 60
 pytestmark = pytest.mark.timeout(300 if STEP == 1 else 120)
 
-# What is said of something else that the mutation makes wrong, and that is no less true.
+# Findings about another value that the mutation makes wrong, and that are no less true.
 ELSEWHERE = {
     "impossible bound: hub.config.GPUSpawner.shared_memory.step": "hub.config.GPUSpawner.presets.train.shared_memory",
 }
 
-# What moves lines about: where they end up, they may be a part of anything.
+# Mutations that move lines: where the lines end up, they may be a part of anything.
 OF_YAML = {
     *("colon missing", "twice", "tab for spaces", "one space less", "one space more", "one step out"),
     *("unknown alias", "unknown tag", "quote not closed"),
@@ -68,7 +68,7 @@ def is_told(mutation: Mutation, found: list[Finding]) -> bool:
     first, last = mutation.lines
     at_lines = [each for each in found if each.place is not None and first <= each.place.line <= last]
     if kind_of(mutation) not in OF_YAML:
-        # A least amount above the largest one is told of the largest, a step that leads nowhere of the default.
+        # A minimum above the maximum is reported at the maximum, a step that leads nowhere at the default.
         is_beside = kind_of(mutation) == "impossible bound" and mutation.path[-1] in ("min", "step")
         path = format_path(mutation.path[:-1] if is_beside else mutation.path)
         at_lines = [each for each in at_lines if is_on_one_line(each.path, path)]
@@ -96,18 +96,18 @@ def untold(tried: list[Mutation], file: Path, *, folder: Path, below: tuple[Path
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda file: file.stem)
-def test_what_is_broken_is_right_before(file: Path):
+def test_the_values_are_right_before_a_mutation(file: Path):
     assert found_in(file) == []
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda file: file.stem)
-def test_each_mistake_is_told_where_it_is(file: Path, tmp_path: Path):
+def test_each_mistake_is_reported_where_it_is(file: Path, tmp_path: Path):
     tried = some_of(file, STEP)
     assert (untold(tried, file, folder=tmp_path), len(tried) >= 100) == ([], True)
 
 
 @pytest.mark.parametrize("file", OVERLAYS, ids=lambda file: file.stem)
-def test_each_mistake_in_an_overlay_is_told_where_it_is(file: Path, tmp_path: Path):
+def test_each_mistake_in_an_overlay_is_reported_where_it_is(file: Path, tmp_path: Path):
     below = () if file == BASE else (BASE,)
     tried = list(mutations(file.read_text()))[::OVERLAY_STEP]
     assert (untold(tried, file, folder=tmp_path, below=below), len(tried) > 0) == ([], True)
@@ -145,7 +145,7 @@ def test_every_kind_of_mistake_is_tried():
         ("min: 1G, max: 256G", "min: 257G, max: 256G", "memory.max"),
     ],
 )
-def test_a_value_that_fits_nowhere_is_told_by_its_path(old: str, new: str, path: str, tmp_path: Path):
+def test_a_value_that_fits_nowhere_is_reported_by_its_path(old: str, new: str, path: str, tmp_path: Path):
     text = (Path(__file__).parents[1] / "good_values" / "presets.yaml").read_text()
     assert old in text
     broken = tmp_path / "broken.yaml"

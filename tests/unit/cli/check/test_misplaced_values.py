@@ -34,7 +34,7 @@ def found(folder: Path, text: str) -> list[tuple[str, int, str]]:
         ("hub:\n  JupyterHub: {spawner_class: x}", "hub.JupyterHub", 2),
     ],
 )
-def test_a_section_that_nobody_reads_is_told(text: str, path: str, line: int, tmp_path: Path):
+def test_a_section_that_nothing_reads_is_reported(text: str, path: str, line: int, tmp_path: Path):
     assert (path, line, True) in [(where, at, HERE in message) for where, at, message in found(tmp_path, text)]
 
 
@@ -50,7 +50,7 @@ def test_a_section_that_nobody_reads_is_told(text: str, path: str, line: int, tm
         ("hub: {config: {JupyterHub: {cpu: {}}}}", "hub.config.JupyterHub.cpu", "hub.config.GPUSpawner.cpu"),
     ],
 )
-def test_a_setting_beside_its_section_is_told_with_its_home(text: str, path: str, home: str, tmp_path: Path):
+def test_a_setting_beside_its_section_is_reported_with_its_home(text: str, path: str, home: str, tmp_path: Path):
     assert (path, 1, f"{HERE}; move it to {home}") in found(tmp_path, text)
 
 

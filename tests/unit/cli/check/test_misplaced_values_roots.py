@@ -30,7 +30,7 @@ TOP = "hub: {config: {GPUSpawner: {cpu: {max: 4}}}}"
         (TOP, "singleuser: {}\nproxy: {}\ncustom: {singleuser: {}}", []),
     ],
 )
-def test_values_that_the_chart_never_gets_are_told(
+def test_values_that_the_chart_never_gets_are_reported(
     lower: str, upper: str, expected: list[tuple[str, str, int, Severity]], tmp_path: Path
 ):
     found = [

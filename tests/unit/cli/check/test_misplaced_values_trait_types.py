@@ -19,7 +19,7 @@ def test_amounts_of_memory_are_taken_as_jupyterhub_takes_them(value: Any):
 @pytest.mark.parametrize(
     "value", ["4Gi", "4g", "512m", "lots", "4", "", "nanG", float("inf"), float("nan"), [], {}, [1]]
 )
-def test_what_is_no_amount_of_memory_is_told_with_the_units_there_are(value: Any):
+def test_a_wrong_amount_of_memory_is_reported_with_the_possible_units(value: Any):
     assert describe_expected_type(TRAITS["mem_limit"], value) == BYTES
 
 

@@ -33,7 +33,7 @@ def test_each_problem_of_the_hub_has_its_place(tmp_path: Path):
     assert "Did you mean 'max_count'?" in found["hub.config.GPUSpawner.gpus.l40.s.max_cuont"].message
 
 
-def test_what_settings_mean_together_is_told_at_its_place_too(tmp_path: Path):
+def test_a_conflict_between_settings_is_reported_at_its_place_too(tmp_path: Path):
     text = section(TYPES.replace(", 3]", "]").replace("    max_cuont: 4\n", ""))
     found = [(each.path, each.place and each.place.line) for each in find_setting_errors(written(tmp_path, text))]
     assert found == [
@@ -42,7 +42,7 @@ def test_what_settings_mean_together_is_told_at_its_place_too(tmp_path: Path):
     ]
 
 
-def test_what_is_missing_is_told_at_what_lacks_it(tmp_path: Path):
+def test_a_missing_key_is_reported_at_the_section_that_needs_it(tmp_path: Path):
     values = written(tmp_path, section("cpu: {min: 1}\nimages:\n  x:\n    cuda: '12.8'\n"))
     (found,) = find_setting_errors(values)
     assert (found.path, found.place and (found.place.line, found.place.column)) == (
@@ -76,7 +76,7 @@ def test_files_in_the_hubs_pod_are_not_read_here(tmp_path: Path):
     assert list(find_setting_errors(written(tmp_path, section("settings_files: [/nowhere]")))) == []
 
 
-def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path: Path):
+def test_a_problem_with_a_path_that_the_file_lacks_is_reported_at_the_section(tmp_path: Path):
     (found,) = locate_problems(
         [Problem(field="a.b", code="c", message="m")], written(tmp_path, section("cpu: {max: 4}"))
     )
@@ -92,7 +92,7 @@ def test_a_problem_with_a_path_that_nobody_wrote_is_told_at_the_section(tmp_path
         ("accelerators: {a100-40gb: null}", "", []),
     ],
 )
-def test_a_null_is_told_where_it_removes_nothing(lower: str, upper: str, paths: list[str], tmp_path: Path):
+def test_a_null_is_reported_where_it_removes_nothing(lower: str, upper: str, paths: list[str], tmp_path: Path):
     files = [section(text) for text in (lower, upper) if text]
     found = list(find_redundant_nulls(written(tmp_path, *files)))
     assert [each.path.removeprefix("hub.config.GPUSpawner.") for each in found] == paths

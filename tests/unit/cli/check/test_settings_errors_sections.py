@@ -21,7 +21,9 @@ BELOW = "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"
         (BELOW, "\njupyterhub: {hub: 5}", "jupyterhub.hub", "must be a mapping, not a number"),
     ],
 )
-def test_what_is_no_section_is_an_error_with_its_place(lower: str, upper: str, path: str, message: str, tmp_path: Path):
+def test_a_section_of_the_wrong_type_is_an_error_with_its_place(
+    lower: str, upper: str, path: str, message: str, tmp_path: Path
+):
     (found,) = (each for each in told(written(tmp_path, lower, upper)) if each.code == "wrong_type")
     assert (found.path, found.code, found.message, found.severity) == (path, "wrong_type", message, Severity.ERROR)
     assert found.place
@@ -85,7 +87,7 @@ def test_right_values_are_left_alone(tmp_path: Path):
     assert list(find_broken_sections(written(tmp_path, RIGHT))) == []
 
 
-def test_what_a_toleration_may_say_is_told(tmp_path: Path):
+def test_the_allowed_values_of_a_toleration_are_reported(tmp_path: Path):
     given = "singleuser: {extraTolerations: [{key: a, operator: Exists, effect: ''}, {key: b, effect: Noschedule}]}"
     (found,) = find_broken_sections(written(tmp_path, section("cpu: {max: 4}", beside=given)))
     assert found.message == "must be one of NoSchedule, PreferNoSchedule, NoExecute, not 'Noschedule'"

@@ -31,6 +31,6 @@ GPU = "resource: nvidia.com/gpu"
         ("policy: {users: {a: {max_runtime: unlimited}}}", []),
     ],
 )  # fmt: skip
-def test_a_limit_that_nothing_can_hold_is_told(text: str, fields: list[str]):
+def test_a_limit_that_nothing_can_hold_is_reported(text: str, fields: list[str]):
     settings = Settings.parse(yaml.safe_load(text))
     assert [problem.field for problem in find_oversized_limits(settings.model, settings.build_configured())] == fields

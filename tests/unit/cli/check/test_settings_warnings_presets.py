@@ -57,11 +57,11 @@ def test_an_override_that_kubespawner_rejects_is_an_error(tmp_path: Path, overri
     ],
     ids=["limit", "guarantee", "exact", "disabled", "entry", "too_large"],
 )  # fmt: skip
-def test_amounts_that_no_pod_has_are_told(tmp_path: Path, text: str, found: list[tuple[str, str]]):
+def test_amounts_that_no_pod_has_are_reported(tmp_path: Path, text: str, found: list[tuple[str, str]]):
     assert found == find(tmp_path, text)
 
 
-def test_the_rounded_amount_is_told(tmp_path: Path):
+def test_the_rounded_amount_is_shown(tmp_path: Path):
     (message,) = find_messages(tmp_path, "presets: {a: {cpu: 0.12345}}")
     assert message == "is rounded up to 124m: Kubernetes knows no less than a thousandth of a CPU"
 
@@ -117,12 +117,12 @@ def test_the_rounded_amount_is_told(tmp_path: Path):
         "all_entries", "named_image",
     ],
 )  # fmt: skip
-def test_a_preset_that_nobody_can_have_is_told(tmp_path: Path, text: str, found: list[str]):
+def test_a_preset_that_no_user_can_have_is_reported(tmp_path: Path, text: str, found: list[str]):
     memory = "memory: {min: 1G, max: 64G}\n"
     assert [(path, "no_user") for path in found] == find(tmp_path, memory + text)
 
 
-def test_why_nobody_can_have_a_preset_is_told(tmp_path: Path):
+def test_the_reason_why_no_user_can_have_a_preset_is_reported(tmp_path: Path):
     text = "presets: {a: {memory: 32G, cpu: unlimited}}\npolicy: {default: {memory: {max: 16G}}}"
     (message,) = find_messages(tmp_path, text)
     start, _, denial = message.partition(". ")
@@ -153,7 +153,7 @@ def test_why_nobody_can_have_a_preset_is_told(tmp_path: Path):
     ],
     ids=["image_preset", "same", "image_gpu", "mapping", "list", "other_traits"],
 )
-def test_an_override_that_takes_the_place_of_another_is_told(
+def test_an_override_that_takes_the_place_of_another_is_reported(
     tmp_path: Path, image: str, gpu: str, preset: str, found: list[str]
 ):
     text = (
@@ -195,7 +195,7 @@ def test_an_entry_may_replace_what_its_preset_says(tmp_path: Path):
         "image", "default_image", "image_entries", "run_time",
     ],
 )  # fmt: skip
-def test_settings_without_effect_beside_only_presets_are_told(tmp_path: Path, text: str, found: list[str]):
+def test_settings_without_effect_beside_only_presets_are_reported(tmp_path: Path, text: str, found: list[str]):
     assert [(path, "unused") for path in found] == find(tmp_path, f"only_presets: true\n{text}")
 
 
@@ -224,11 +224,11 @@ def test_without_only_presets_bounds_have_an_effect(tmp_path: Path):
     ],
     ids=["label", "template", "expanded", "pull", "operator", "value", "two", "mapping", "fine"],
 )
-def test_values_that_the_api_server_refuses_are_told(tmp_path: Path, override: str, found: list[str]):
+def test_values_that_the_api_server_refuses_are_reported(tmp_path: Path, override: str, found: list[str]):
     text = f"presets: {{p: {{cpu: 1, kubespawner_override: {override}}}}}"
     assert [(f"presets.p.kubespawner_override.{path}", "doubtful") for path in found] == find(tmp_path, text)
 
 
-def test_an_unknown_gpu_type_of_an_entry_is_told(tmp_path: Path):
+def test_an_unknown_gpu_type_of_an_entry_is_reported(tmp_path: Path):
     text = "presets: {p: {choices: {gpu: {entries: {x: {gpu: a1000, gpu_count: 1}}}}}}"
     assert find(tmp_path, text) == [("presets.p.choices.gpu.entries.x.gpu", "unknown_slug")]

@@ -30,7 +30,7 @@ def told(text: str) -> list[tuple[str, str]]:
         ("accelerators: {gx9: {name: G, vendor: nvidia, labels: {gfd: [G]}}}\npresets: {p: {gpu: gx9}}", []),
     ],
 )  # fmt: skip
-def test_a_type_that_nobody_would_bring_is_told(text: str, fields: list[str]):
+def test_a_type_that_nothing_defines_is_reported(text: str, fields: list[str]):
     assert [field for field, _ in told(text)] == fields
 
 

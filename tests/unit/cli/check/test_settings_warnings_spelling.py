@@ -29,7 +29,7 @@ def told(**raw: Any) -> list[tuple[str, str]]:
         ({"runtime_class": "nvdia"}, "runtime_class", "nvidia"),
     ],
 )  # fmt: skip
-def test_a_name_that_looks_like_a_well_known_one_is_told(change: dict[str, Any], field: str, meant: str):
+def test_a_name_that_looks_like_a_well_known_one_is_reported(change: dict[str, Any], field: str, meant: str):
     ((where, message),) = told(gpus={"x": T4 | change})
     assert (where, message.endswith(f"Did you mean {meant!r}?")) == (f"gpus.x.{field}", True), message
 
@@ -48,6 +48,6 @@ def test_names_that_may_be_meant_are_left_alone(gpu: dict[str, Any]):
     assert told(gpus={"x": gpu}) == []
 
 
-def test_an_image_that_no_node_could_pull_is_told():
+def test_an_image_that_no_node_could_pull_is_reported():
     images = {"a": {"image": "https://quay.io/a/b:1"}, "b": {"image": "quay.io/a/b:1", "architectures": ["amd46"]}}
     assert [field for field, _ in told(images=images)] == ["images.a.image", "images.b.architectures.0"]

@@ -39,7 +39,7 @@ POOL = "resource: nvidia.com/gpu, match: {pool: ml}"
          "presets: {p: {image: a, gpu: t4, gpu_count: 1}}", []),
     ],
 )  # fmt: skip
-def test_what_is_legal_and_of_no_use_is_told(text: str, expected: list[tuple[str, str]], tmp_path: Path):
+def test_legal_values_without_use_are_reported(text: str, expected: list[tuple[str, str]], tmp_path: Path):
     found = told(written(tmp_path, section(text)))
     assert (paths(found), {each.severity for each in found} <= {Severity.WARNING}) == (expected, True)
 
@@ -60,7 +60,7 @@ def test_what_is_legal_and_of_no_use_is_told(text: str, expected: list[tuple[str
     ids=["other value", "same value", "other label", "affinity to others", "affinity against it", "affinity to any",
          "affinity to no text", "affinity to others or any", "affinity of the whole pod"],
 )  # fmt: skip
-def test_a_type_that_the_charts_selectors_rule_out_is_told(
+def test_a_type_that_the_charts_selectors_rule_out_is_reported(
     beside: str, expected: list[tuple[str, str]], tmp_path: Path
 ):
     text = section(f"gpus: {{a: {{{POOL}}}}}", beside=beside)

@@ -17,7 +17,7 @@ from tests.unit.cli.conftest import Parsed, gpu_pod, settings, view_cluster_once
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
 
-async def test_what_is_there_is_put_together_with_the_settings_as_a_hub_does(parsed: Parsed):
+async def test_nodes_and_settings_are_merged_as_in_a_hub(parsed: Parsed):
     seen = await view_cluster_once(parsed(values=settings(gpus={"big": {"resource": "amd.com/gpu", "max_count": 2}})))
     assert list(seen.catalog.gpus) == ["big", "a100-80gb"]
     _, a100 = count_availability(seen.catalog.gpus.values(), seen.inventory, tolerations=seen.tolerations)
@@ -38,7 +38,7 @@ async def test_an_onlooker_sees_what_changes(parsed: Parsed, server: WatchServer
         assert found.free == 1
 
 
-async def test_wrong_settings_are_told_before_the_cluster_is_asked(parsed: Parsed, server: WatchServer):
+async def test_wrong_settings_are_reported_before_the_cluster_is_asked(parsed: Parsed, server: WatchServer):
     with pytest.raises(SettingsError, match=r"gpus\.big"):
         await view_cluster_once(parsed(values=settings(gpus={"big": {"resorce": "amd.com/gpu"}})))
     assert server.requests == []

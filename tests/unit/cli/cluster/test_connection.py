@@ -44,7 +44,7 @@ async def test_the_namespace_is_the_one_named_or_that_of_the_context(
         assert (cluster.namespace, cluster.client.configuration.host) == (namespace, "https://127.0.0.1:1")
 
 
-async def test_no_cluster_is_told_in_a_sentence(caplog: pytest.LogCaptureFixture):
+async def test_no_cluster_is_reported_in_a_sentence(caplog: pytest.LogCaptureFixture):
     with pytest.raises(ClusterError) as refused:
         async with connect_to_cluster(parsed("--kubeconfig", "/no/such/file")):
             pass
@@ -55,7 +55,7 @@ async def test_no_cluster_is_told_in_a_sentence(caplog: pytest.LogCaptureFixture
     assert caplog.records == []
 
 
-async def test_a_folder_in_the_place_of_a_kubeconfig_is_told(tmp_path: Path):
+async def test_a_folder_in_the_place_of_a_kubeconfig_is_reported(tmp_path: Path):
     with pytest.raises(ClusterError, match=f"There is no cluster to look at: {tmp_path}: Is a directory"):
         async with connect_to_cluster(parsed("--kubeconfig", str(tmp_path))):
             pass
@@ -69,7 +69,7 @@ async def test_a_folder_in_the_place_of_a_kubeconfig_is_told(tmp_path: Path):
         KUBECONFIG.replace('"https://127.0.0.1:1"', "3"),
     ],
 )
-async def test_a_broken_kubeconfig_is_told_in_a_sentence(tmp_path: Path, text: str):
+async def test_a_broken_kubeconfig_is_reported_in_a_sentence(tmp_path: Path, text: str):
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(ClusterError) as refused:
@@ -100,14 +100,14 @@ async def test_every_request_is_made_as_the_account_that_is_named(kubeconfig: st
     ]
 
 
-async def test_who_may_not_impersonate_is_told_so(kubeconfig: str, server: WatchServer):
+async def test_an_account_that_may_not_impersonate_gets_an_error(kubeconfig: str, server: WatchServer):
     server.denied = {("impersonate", "serviceaccounts")}
     with pytest.raises(ClusterError, match="You may not impersonate the ServiceAccount hub of the namespace jhub"):
         async with connect_to_cluster(as_whom("--kubeconfig", kubeconfig, "--as-hub")):
             pass
 
 
-async def test_an_account_that_is_not_there_is_told_so(kubeconfig: str, server: WatchServer):
+async def test_an_account_that_is_not_there_is_reported_so(kubeconfig: str, server: WatchServer):
     server.status["/api/v1/namespaces/jhub/serviceaccounts/hub"] = 404
     with pytest.raises(ClusterError, match="There is no ServiceAccount hub in the namespace jhub"):
         async with connect_to_cluster(as_whom("--kubeconfig", kubeconfig, "--as-hub")):

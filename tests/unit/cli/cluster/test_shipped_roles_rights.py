@@ -1,4 +1,4 @@
-"""What is said of each right is what stands beside it in the file that admins apply."""
+"""The text about each right is the comment beside it in the file that admins apply."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_resource_of_a_rule_is_a_right_with_the_comment_of_the_rule_or_else
     )
 
 
-def test_a_right_for_the_whole_cluster_is_told_apart():
+def test_a_right_for_the_whole_cluster_is_distinguished():
     (first, *_) = parse_shipped_rights(ROLE.replace("kind: Role\n", "kind: ClusterRole\n"))
     assert not first.is_namespaced
 

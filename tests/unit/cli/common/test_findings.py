@@ -15,7 +15,7 @@ ERROR = Finding(severity=Severity.ERROR, code="c", path="a.b", message="is wrong
 HINT = Finding(severity=Severity.HINT, code="h", path="", message="helps", more="x: 1\ny: 2")
 
 
-def test_findings_are_told_as_a_file_is_read_and_once():
+def test_findings_are_reported_as_a_file_is_read_and_once():
     early = Finding(severity=Severity.WARNING, code="c", path="z", message="m", place=FilePosition("f", 1, 9))
     assert sort_findings([HINT, ERROR, early, ERROR]) == [early, ERROR, HINT]
 

@@ -36,7 +36,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return status, shown.out, shown.err
 
 
-def test_without_a_difference_only_the_counts_are_told(files: list[str], capsys: pytest.CaptureFixture[str]):
+def test_without_a_difference_only_the_counts_are_printed(files: list[str], capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(*files[:2], capsys=capsys)
     assert (status, out.splitlines()[-1], "OUTCOME" in out) == (0, "5 choices: 5 same.", False)
 

@@ -32,7 +32,7 @@ def test_the_way_back_is_the_same_too():
     )
 
 
-def test_the_options_of_both_sides_are_told():
+def test_the_options_of_both_sides_are_reported():
     report = compare(make_profiles(), make_settings())
     assert find_result(report, CUSTOM).pair == ChoicePair(
         label=CUSTOM,
@@ -168,7 +168,7 @@ def test_each_difference_of_a_server_is_named(edit: Edit, details: list[str]):
         pytest.param(_override("start_timeout", 600), False, id="start timeout"),
     ],
 )
-def test_a_change_of_resources_is_told_from_others(edit: Edit, *, changes: bool):
+def test_a_change_of_resources_is_distinguished_from_others(edit: Edit, *, changes: bool):
     result = find_result(compare(make_profiles(), make_settings(edit)), SMALL)
     assert (result.changes_resources, result.widens) == (changes, False)
 
@@ -338,7 +338,7 @@ def test_a_choice_that_gpuspawner_refuses_has_no_equivalent():
     )
 
 
-def test_a_choice_that_both_sides_refuse_is_not_compared_and_told_why_once():
+def test_a_choice_that_both_sides_refuse_is_not_compared_and_its_reason_is_printed_once():
     def edit(profiles: Any) -> None:
         del profiles[1]["profile_options"]["image"]["choices"]
         profiles[0]["default"], profiles[1]["default"] = False, True

@@ -35,7 +35,7 @@ async def test_of_secrets_only_the_names_are_asked_for():
     assert "PartialObjectMetadataList" in server.headers[0]["Accept"]
 
 
-async def test_what_is_not_served_is_told_from_what_may_not_be_read():
+async def test_a_resource_that_is_not_served_differs_from_one_that_may_not_be_read():
     async with serving() as (server, cluster):
         with pytest.raises(NotServedError):
             await fetch_objects(cluster.client, "/apis/none/v1/x")
@@ -91,7 +91,7 @@ async def test_rights_are_asked_for_as_the_account():
     }
 
 
-def test_rights_that_nobody_told_are_named():
+def test_rights_that_the_api_server_left_out_are_named():
     asked = [Permission("list", "nodes"), Permission("watch", "nodes"), Permission("get", "secrets")]
     answers = {asked[0]: True, asked[2]: False}
     assert describe_unanswered(asked, answers) == "no answer to 1 of 3 questions: watch nodes"

@@ -33,7 +33,7 @@ DRIVER = "nvidia.com/cuda.driver-version.major"
         (facts(node(gpus=0, labels={}, published_by_dra=frozenset({"nvidia.com/gpu"}))), None),
     ],
 )
-def test_a_cluster_without_a_gpu_is_told(found: ClusterFacts, expected: str | None):
+def test_a_cluster_without_a_gpu_is_reported(found: ClusterFacts, expected: str | None):
     assert codes(check_any_gpu, found) == ([] if expected is None else [(expected, "no-gpu", ())])
 
 
@@ -47,7 +47,7 @@ def test_a_cluster_without_a_gpu_is_told(found: ClusterFacts, expected: str | No
         ({"resource": "nvidia.com/mig-1g.5gb"}, ALONE, "fault"),
     ],
 )
-def test_a_type_that_no_node_has_is_told(
+def test_a_type_that_no_node_has_is_reported(
     entry: dict[str, Any], read: dict[ObjectKind, list[Any]], expected: str | None
 ):
     found = facts(settings={"gpus": {"t": gpu_type(**entry)}}, read=read)
@@ -75,7 +75,7 @@ def test_nodes_that_match_without_the_resource_are_named():
         (["470"], {"vendors": ["amd"]}, None),
     ],
 )
-def test_drivers_too_old_for_an_image_are_told(drivers: list[str], image: dict[str, Any], expected: Any):
+def test_drivers_too_old_for_an_image_are_reported(drivers: list[str], image: dict[str, Any], expected: Any):
     nodes = [node(f"n{number}", labels={**T4, DRIVER: driver}) for number, driver in enumerate(drivers)]
     settings = {"images": {"i": {"display_name": "I", "image": "i", **image}}}
     found = codes(check_drivers, facts(*nodes, settings=settings))
@@ -100,7 +100,7 @@ def amounts(**more: Any) -> dict[str, Any]:
         ({"gpus": {"t": gpu_type()}}, []),
     ],
 )
-def test_bounds_beyond_every_node_are_told(settings: dict[str, Any], expected: list[Any]):
+def test_bounds_beyond_every_node_are_reported(settings: dict[str, Any], expected: list[Any]):
     assert codes(check_bounds, facts(settings=settings, read=ALONE)) == expected
 
 
@@ -128,7 +128,7 @@ def test_nodes_of_the_control_plane_hold_no_servers():
     assert codes(check_bounds, facts(master, settings=settings, read=ALONE)) == []
 
 
-def test_where_nodes_may_be_added_nobody_knows_how_large_they_are():
+def test_where_nodes_may_be_added_their_size_is_unknown():
     assert codes(check_bounds, facts(settings=amounts(max=16))) == []
 
 
@@ -149,7 +149,7 @@ def select(**labels: str | None) -> dict[str, Any]:
     ],
     ids=["there", "missing", "autoscaler", "one_label", "null", "entry", "none"],
 )
-def test_a_preset_whose_nodes_are_not_there_is_told(
+def test_a_preset_whose_nodes_are_not_there_is_reported(
     preset: dict[str, Any], read: dict[ObjectKind, list[Any]], severity: str | None
 ):
     found = facts(node(labels={"pool": "small", "zone": "a"}), settings={"presets": {"p": preset}}, read=read)

@@ -53,11 +53,11 @@ def pool(*, ready: str = "True", used: str = "0", **limits: str) -> dict[str, An
         ({}, []),
     ],
 )
-def test_pools_that_add_nothing_are_told(found: dict[str, Any], expected: list[Any]):
+def test_pools_that_add_nothing_are_reported(found: dict[str, Any], expected: list[Any]):
     assert codes(check_node_pools, facts(read={ObjectKind.NODE_POOLS: [found]})) == expected
 
 
-def test_what_is_spent_and_why_is_in_the_sentence():
+def test_the_reached_limit_and_its_cause_are_in_the_sentence():
     (spent,) = check_node_pools(facts(read={ObjectKind.NODE_POOLS: [pool(**{"nvidia.com/gpu": "2"}, used="2")]}))
     assert spent.what == "NodePool p has reached its limits (nvidia.com/gpu: 2)."
     assert """-p '{"spec": {"limits": {"nvidia.com/gpu": "MORE"}}}'""" in spent.fix

@@ -25,7 +25,7 @@ def doctor(kubeconfig: str, tmp_path: Path) -> Doctor:
     return call
 
 
-async def test_faults_are_told_with_exit_code_1(
+async def test_faults_are_reported_with_exit_code_1(
     server: WatchServer, doctor: Doctor, capsys: pytest.CaptureFixture[str]
 ):
     server.put(NODES, gpu_node("gpu-2", working=3))

@@ -25,6 +25,6 @@ def test_nothing_is_found_where_all_is_well():
     assert diagnose(facts()) == ()
 
 
-def test_the_worst_is_told_first():
+def test_the_worst_is_reported_first():
     found = diagnose(facts(node("a", unschedulable=True), node("b", gpus=0)))
     assert [each.code for each in found] == ["device-plugin-missing", "node-cordoned"]

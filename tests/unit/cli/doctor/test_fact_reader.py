@@ -131,7 +131,7 @@ async def test_a_cluster_that_shows_no_nodes_cannot_be_looked_at(server: WatchSe
         await read(parsed)
 
 
-async def test_an_api_server_that_does_not_answer_is_told(server: WatchServer, parsed: Parsed):
+async def test_an_api_server_that_does_not_answer_is_reported(server: WatchServer, parsed: Parsed):
     server.status["/version"] = 503
     with pytest.raises(ClusterError, match="The API server does not answer"):
         await read(parsed)

@@ -20,7 +20,7 @@ SLICE = "nvidia.com/mig-1g.5gb"
         ("success", []),
     ],
 )
-def test_a_layout_that_is_not_there_is_told(state: str, expected: list[Any]):
+def test_a_layout_that_is_not_there_is_reported(state: str, expected: list[Any]):
     labels = {**T4, STATE: state, "nvidia.com/mig.config": "all-1g.5gb"}
     assert codes(check_mig_states, facts(node(labels=labels))) == expected
 
@@ -53,11 +53,11 @@ SHARED = {PRODUCT: "Tesla-T4", "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.c
         (T4, 4, None),
     ],
 )
-def test_several_shares_for_one_server_are_told(labels: dict[str, str], most: int, expected: str | None):
+def test_several_shares_for_one_server_are_reported(labels: dict[str, str], most: int, expected: str | None):
     found = facts(node(labels=labels), settings={"gpus": {"t4": gpu_type(max_count=most)}})
     assert codes(check_shared_counts, found) == ([] if expected is None else [(expected, "shared-count", ("t4", "n"))])
 
 
-def test_a_type_whose_number_is_counted_on_shared_nodes_is_told_as_well():
+def test_a_type_whose_number_is_counted_on_shared_nodes_is_reported_as_well():
     found = facts(node(labels=SHARED), settings={"gpus": {"t4": gpu_type()}})
     assert codes(check_shared_counts, found) == [("warning", "shared-count", ("t4", "n"))]

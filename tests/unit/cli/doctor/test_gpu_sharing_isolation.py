@@ -25,7 +25,7 @@ def saw(way: str, *devices: str) -> ProbeResult:
         ([saw("all", "/dev/nvidia0"), saw("void", "/dev/nvidia0")], "fault", "even with NVIDIA_VISIBLE_DEVICES=void."),
     ],
 )
-def test_a_leak_is_told_with_how_it_comes_about(seen: list[ProbeResult], severity: str, told: str):
+def test_a_leak_is_reported_with_how_it_comes_about(seen: list[ProbeResult], severity: str, told: str):
     (found,) = check_gpu_leaks(facts(probe_results=tuple(seen)))
     assert (found.severity.value, found.code, found.objects) == (severity, "gpu-leak", ("n",))
     assert told in found.what

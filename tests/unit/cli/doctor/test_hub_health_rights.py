@@ -129,7 +129,7 @@ def test_secrets_of_the_own_namespace_are_what_the_chart_gives():
         (facts(), []),
     ],
 )
-def test_an_account_that_is_not_there_or_not_known_is_told(found: ClusterFacts, expected: list[Any]):
+def test_an_account_that_is_not_there_or_not_known_is_reported(found: ClusterFacts, expected: list[Any]):
     assert codes(check_hub_account, found) == expected
 
 

@@ -38,7 +38,7 @@ def answering(server: APIServer, *phases: str, asked: asyncio.Event | None = Non
     return there
 
 
-async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
+async def test_the_gpus_that_a_pod_saw_are_reported_and_the_pod_is_gone():
     async with serving() as (server, cluster):
         there = answering(server, "Pending", "Succeeded")
         left: list[str] = []
@@ -46,7 +46,7 @@ async def test_what_a_pod_saw_is_told_and_the_pod_is_gone():
     assert (found, there, left) == ((ProbeResult(node="n", way="unset", devices=("/dev/nvidia0",)),), [], [])
 
 
-async def test_whoever_is_cancelled_takes_the_pods_along():
+async def test_a_cancelled_probe_takes_its_pods_along():
     async with serving() as (server, cluster):
         all_there = asyncio.Event()
         there = answering(server, "Pending", asked=all_there)
@@ -59,7 +59,7 @@ async def test_whoever_is_cancelled_takes_the_pods_along():
     assert there == []
 
 
-async def test_whoever_is_cancelled_twice_is_told_the_pods():
+async def test_a_probe_that_is_cancelled_twice_names_its_pods():
     left: list[str] = []
     async with serving() as (server, cluster):
         all_there, terminating = asyncio.Event(), asyncio.Event()
@@ -87,7 +87,7 @@ async def test_patience_ends_and_so_do_the_pods():
     assert (there, [each.node for each in found]) == ([], ["n"])
 
 
-async def test_a_pod_that_is_refused_is_told():
+async def test_a_pod_that_is_refused_is_reported():
     async with serving() as (server, cluster):
         server.answers["POST", PODS] = lambda _: (403, {})
         found = await run_probe_pods(cluster, ["n"], image="i", leftover=[])

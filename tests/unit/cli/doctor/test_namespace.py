@@ -66,7 +66,7 @@ def test_quotas_that_leave_nothing_are_faults(spec: dict[str, Any], expected: li
         ({"type": "PersistentVolumeClaim", "max": {"memory": "1"}}, []),
     ],
 )
-def test_ranges_that_refuse_what_is_offered_are_told(item: dict[str, Any], expected: list[str]):
+def test_ranges_that_refuse_what_is_offered_are_reported(item: dict[str, Any], expected: list[str]):
     settings = {"cpu": {"max": 4, "guarantee": 0.5}, "memory": {"max": "4G"}}
     found = named("r", spec={"limits": [{"type": "Container", **item}]})
     expected_findings = [(severity, "limit-range", ("r",)) for severity in expected]

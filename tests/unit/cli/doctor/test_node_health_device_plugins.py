@@ -32,7 +32,7 @@ CRASHING = {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBac
         "nvidia-dra-driver-gpu-kubelet-plugin",
     ],
 )
-def test_daemon_sets_of_gpus_are_told_by_their_names(name: str):
+def test_daemon_sets_of_gpus_are_recognized_by_their_names(name: str):
     assert is_device_plugin(named(name)) == (name != "gpu-operator-node-feature-discovery-worker")
 
 

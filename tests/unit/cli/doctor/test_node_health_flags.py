@@ -32,7 +32,7 @@ def test_concerns_of_nodes_name_them(changes: dict[str, Any], expected: tuple[st
     assert codes(check_hub_flags, facts(node("x", **changes))) == [(*expected, ("x",))]
 
 
-def test_types_that_are_not_offered_presets_and_rules_are_told():
+def test_types_that_are_not_offered_presets_and_rules_are_reported():
     settings = {
         "discover_gpus": False,
         "gpus": {"l4": gpu_type(match={PRODUCT: "L4"})},
@@ -47,7 +47,7 @@ def test_types_that_are_not_offered_presets_and_rules_are_told():
     assert codes(check_hub_flags, facts(settings=settings)) == [("warning", "gpu-not-offered", ("n",))]
 
 
-def test_gpus_that_are_dropped_from_every_server_are_told():
+def test_gpus_that_are_dropped_from_every_server_are_reported():
     seen = facts()
     seen = replace(seen, catalog=replace(seen.catalog, dropped_gpus={"amd.com/gpu": 1}))
     assert codes(check_hub_flags, seen) == [("warning", "gpu-dropped", ("extra_resource_limits",))]

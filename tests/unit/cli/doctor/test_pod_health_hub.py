@@ -60,7 +60,7 @@ UNPLACED = condition("PodScheduled", "False", reason="Unschedulable", message="0
         ("", None, ""),
     ],
 )
-def test_it_is_told_why_a_hub_serves_nobody(phase: str, conditions: Any, expected: str):
+def test_the_reason_why_a_hub_serves_no_user_is_reported(phase: str, conditions: Any, expected: str):
     assert find_hub_trouble(named("h", status={"phase": phase, "conditions": conditions}), now=NOW) == expected
 
 

@@ -54,7 +54,7 @@ async def asked(call: Call, *arguments: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in ("v", "profile")}
 
 
-async def test_what_is_left_out_is_told_of_values_below_a_parent_charts_key_too(call: Call):
+async def test_left_out_values_below_a_parent_charts_key_are_reported_too(call: Call):
     values = {"jupyterhub": {"hub": {**VALUES["hub"], "extraConfig": {"mine": "c.a = 1"}}}}
     _, told = await call("--output", "json", values=values)
     sentence = "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
@@ -117,7 +117,7 @@ async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     assert (code, told.splitlines()[0]) == (3, "Availability unknown: the Kubernetes API server cannot be reached.")
 
 
-async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: WatchServer):
+async def test_unknown_counts_can_be_written_in_any_format(call: Call, server: WatchServer):
     server.denied = {("list", "nodes")}
     for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
         code, told = await call("--gpu", "a100-80gb", "--output", output)
@@ -128,12 +128,12 @@ async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: 
         )
 
 
-async def test_another_form_than_ours_is_told(call: Call):
+async def test_another_form_than_ours_is_reported(call: Call):
     _, told = await call(values={"singleuser": {"profileList": [{"display_name": "CPU"}]}})
     assert "Note: There are no settings of gpuspawner beside a profile list or form" in told
 
 
-async def test_nodes_advice_and_what_is_left_out_are_told(call: Call):
+async def test_nodes_advice_and_what_is_left_out_are_reported(call: Call):
     _, told = await call("--gpu", "a100-80gb", "--count", "4")
     assert "1      no           insufficient nvidia.com/gpu  gpu-1" in told.splitlines()
     assert "What starts now instead\n  lab · 2 CPUs · 4 GiB · 3 × A100 80 GB" in told

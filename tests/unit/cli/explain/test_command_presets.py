@@ -84,7 +84,7 @@ async def test_the_pod_has_what_the_preset_and_its_entry_override(call: Call):
     )
 
 
-async def test_what_the_preset_sets_is_told(call: Call):
+async def test_the_values_of_a_preset_are_printed(call: Call):
     _, told = await call("--preset", "small", "--choice", "size=large")
     lines = [line for line in told.splitlines() if line.startswith(("Preset:", "For:", "Container:", "Pod:"))]
     assert lines == [
@@ -98,7 +98,7 @@ async def test_what_the_preset_sets_is_told(call: Call):
     ]
 
 
-async def test_who_may_have_a_preset_is_told(call: Call):
+async def test_the_users_of_a_preset_are_printed(call: Call):
     _, told = await call("--preset", "staff")
     assert "For: Staff: group staff, user ada" in told.splitlines()
     _, told = await call("--preset", "small")
@@ -176,7 +176,7 @@ LIST = {
         ],
     }
 }
-"""What the pods of the two profiles have stands in the profiles and in the chart's own values above them."""
+"""The values of the two profiles' pods stand in the profiles and in the chart's own values above them."""
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ async def test_what_no_node_has_is_never(parsed: Parsed):
     assert [each["cpu"] for each in found.nearest] == [16]
 
 
-async def test_what_is_not_valid_is_said_by_its_fields(parsed: Parsed):
+async def test_invalid_options_are_named_by_their_fields(parsed: Parsed):
     found = await explained(parsed, {"gpu": "a100", "cpu": 999})
     assert (found.outcome, [problem.field for problem in found.invalid]) == ("refused", ["cpu", "gpu"])
     assert [each["field"] for each in found.serialize(manifest=True)["invalid"]] == ["cpu", "gpu"]
@@ -148,7 +148,7 @@ async def test_the_pod_is_the_one_that_would_be_created(parsed: Parsed):
     assert "manifest" not in found.serialize(manifest=False)
 
 
-async def test_a_quota_of_the_namespace_holds_for_nobody_in_particular_as_well(parsed: Parsed, server: WatchServer):
+async def test_a_quota_of_the_namespace_holds_without_a_named_user_as_well(parsed: Parsed, server: WatchServer):
     amounts = {"requests.nvidia.com/gpu": "1"}
     server.put(
         "/api/v1/namespaces/jhub/resourcequotas",

@@ -74,7 +74,7 @@ async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     assert (code, "? The Kubernetes API server cannot be reached." in told) == (3, True)
 
 
-async def test_numbers_that_nobody_can_tell_are_said_to_be_so(call: Call, server: WatchServer):
+async def test_unknown_numbers_are_marked_as_unknown(call: Call, server: WatchServer):
     server.put(NODES, gpu_node("gpu-1", gpus=0))
     _, told = await call(values=settings(gpus={"big": {"resource": "nvidia.com/gpu"}}))
     assert "? How many big there are cannot be told" in told
@@ -100,7 +100,7 @@ async def test_as_another_account_its_rights_are_listed(call: Call, server: Watc
     }
 
 
-async def test_whoever_watches_gets_a_document_a_line_until_it_is_ended(call: Call, server: WatchServer):
+async def test_watching_prints_a_document_a_line_until_it_is_ended(call: Call, server: WatchServer):
     arguments = ["inventory", "--watch", "--output", "json", "--kubeconfig", call.kubeconfig]
     command = "import sys; from gpuspawner.cli.main import main; sys.exit(main(sys.argv[1:]))"
     process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import Parsed
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
 
-async def test_what_is_missing_is_told_with_what_is_lost(parsed: Parsed, server: WatchServer):
+async def test_a_missing_right_is_reported_with_the_loss(parsed: Parsed, server: WatchServer):
     server.denied = {("watch", "nodes")}
     async with connect_to_cluster(parsed()) as cluster:
         found = {each.right.resource: each for each in await check_granted_rights(cluster)}
@@ -25,9 +25,7 @@ async def test_what_is_missing_is_told_with_what_is_lost(parsed: Parsed, server:
     assert found["persistentvolumes"].lost == ""
 
 
-async def test_a_right_that_nobody_tells_of_is_unknown_and_nothing_is_said_to_be_lost(
-    parsed: Parsed, server: WatchServer
-):
+async def test_a_right_that_the_api_server_leaves_out_is_unknown_and_not_missing(parsed: Parsed, server: WatchServer):
     server.status[REVIEWS] = 500
     async with connect_to_cluster(parsed()) as cluster:
         found = await check_granted_rights(cluster)

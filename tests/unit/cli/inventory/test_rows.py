@@ -26,7 +26,7 @@ async def test_each_type_is_counted_as_the_form_counts_it(parsed: Parsed, server
     }
 
 
-async def test_nodes_that_a_taint_keeps_for_others_are_told_apart(parsed: Parsed, server: WatchServer):
+async def test_nodes_that_a_taint_keeps_for_others_are_distinguished(parsed: Parsed, server: WatchServer):
     taints = [
         {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
         {"key": "team", "value": "x", "effect": "NoSchedule"},
@@ -61,13 +61,13 @@ async def test_without_pods_what_there_is_is_known_and_what_is_free_is_not(parse
     assert (await rows(parsed))["a100-80gb"].format_cells()[4:9] == ("1", "4", "4", "?", "?")
 
 
-async def test_hidden_types_are_there_and_for_nobody(parsed: Parsed):
+async def test_hidden_types_are_listed_and_for_no_user(parsed: Parsed):
     hidden = {"a100": {"enabled": False, "resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": [A100]}}}
     row = (await rows(parsed, settings(gpus=hidden)))["a100"]
     assert (row.offered, row.there_is.total, row.format_cells()[-1]) == (False, 4, "hidden by the settings")
 
 
-async def test_who_may_have_it_is_told_where_there_are_values(parsed: Parsed):
+async def test_the_users_of_a_type_are_printed_where_there_are_values(parsed: Parsed):
     assert "usable_by" not in (await rows(parsed))["a100-80gb"].serialize()
     values = settings(policy={"default": {"max_gpus": 0}, "groups": {"physics": {"max_gpus": 1}}})
     row = (await rows(parsed, values))["a100-80gb"]
@@ -75,7 +75,7 @@ async def test_who_may_have_it_is_told_where_there_are_values(parsed: Parsed):
     assert row.format_cells()[-1] == "group physics"
 
 
-async def test_a_table_has_a_line_for_each_type_and_no_column_for_nobody(parsed: Parsed):
+async def test_a_table_has_a_line_for_each_type_and_no_empty_column(parsed: Parsed):
     title, line = format_type_table(build_type_rows(await view_cluster_once(parsed())), paint=Paint(is_on=False))
     assert title.split("  ")[0] == "TYPE"
     assert "FOR" not in title.split()

@@ -21,7 +21,7 @@ def catalog(policy: dict[str, Any] | None) -> Catalog:
     return assemble_catalog(settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="i")
 
 
-def test_without_a_policy_everybody_may_have_everything():
+def test_without_a_policy_every_user_may_have_everything():
     assert find_type_access(catalog(None)) == {
         "a100": TypeAccess(everybody=True),
         "mi300": TypeAccess(everybody=True),
@@ -49,14 +49,12 @@ def test_without_a_policy_everybody_may_have_everything():
         ),
     ],
 )
-def test_who_may_have_a_type_is_told_by_the_rules_that_the_form_and_the_gate_go_by(
-    policy: dict[str, Any], a100: str, mi300: str
-):
+def test_access_to_a_type_follows_the_rules_of_form_and_gate(policy: dict[str, Any], a100: str, mi300: str):
     found = find_type_access(catalog(policy))
     assert {slug: who.describe() for slug, who in found.items()} == {"a100": a100, "mi300": mi300}
 
 
-def test_whoever_may_start_nothing_at_all_may_have_no_gpu():
+def test_a_user_who_may_start_nothing_at_all_may_have_no_gpu():
     cpu = Bounds(min=1000, max=8000, step=1000, default=1000)
     policy = Policy(default=Rule(cpu=AmountRange(min=64_000)), users={"ada": Rule(cpu=AmountRange(min=1000))})
     found = find_type_access(replace(catalog(None), cpu=cpu, policy=policy))

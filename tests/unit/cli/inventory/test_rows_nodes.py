@@ -38,14 +38,16 @@ async def test_a_node_in_order_says_what_is_free(parsed: Parsed):
         ({**gpu_node("n"), **NO_RESOURCE}, "There are GPUs by the label nvidia.com/gpu.present, and no resource"),
     ],
 )
-async def test_why_a_node_is_left_out_is_told(parsed: Parsed, server: WatchServer, node: dict[str, Any], told: str):
+async def test_the_reason_why_a_node_is_left_out_is_printed(
+    parsed: Parsed, server: WatchServer, node: dict[str, Any], told: str
+):
     server.put(NODES, node)
     found = await rows(parsed)
     assert told in " ".join(found["n"].why_not)
     assert found["gpu-1"].why_not == ()
 
 
-async def test_a_node_that_no_type_matches_is_told_so(parsed: Parsed):
+async def test_a_node_that_no_type_matches_is_reported_so(parsed: Parsed):
     only = {"t4": {"resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": ["Tesla-T4"]}}}
     row = (await rows(parsed, settings(gpus=only, discover_gpus=False)))["gpu-1"]
     assert (row.gpus[0].types, row.why_not) == (
@@ -57,7 +59,7 @@ async def test_a_node_that_no_type_matches_is_told_so(parsed: Parsed):
     )
 
 
-async def test_what_the_settings_hide_is_told(parsed: Parsed):
+async def test_types_that_the_settings_hide_are_reported(parsed: Parsed):
     hidden = {"a100": {"enabled": False, "resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": [A100]}}}
     assert (await rows(parsed, settings(gpus=hidden)))["gpu-1"].why_not == ("The settings hide a100.",)
 

@@ -84,7 +84,7 @@ def test_null_takes_a_default_of_the_chart_away(values: dict[str, Any], trait: s
     assert said(values, trait) == value
 
 
-def test_what_is_left_out_has_an_order():
+def test_omitted_values_have_an_order():
     values = {
         "imagePullSecret": {"create": True},
         "debug": {"enabled": True},
@@ -197,7 +197,7 @@ def test_servers_are_called_after_the_chart_or_what_stands_for_its_name():
     }
 
 
-def test_what_is_not_carried_over_is_named():
+def test_values_that_are_not_carried_over_are_named():
     told = list(
         list_omissions({"hub": {"extraConfig": {"a": "c.x = 1"}, "config": {"JupyterHub": {"spawner_class": "kube"}}}})
     )
@@ -265,7 +265,7 @@ def test_what_others_refuse_says_nothing(strange: dict[str, Any]):
         ({"hub": {"config": {"GPUSpawner": {"image": 3}}}}, "hub.config.GPUSpawner.image"),
     ],
 )
-def test_what_is_no_mapping_list_or_text_is_refused_by_its_path(values: dict[str, Any], field: str):
+def test_values_of_the_wrong_type_are_refused_by_their_path(values: dict[str, Any], field: str):
     with pytest.raises(SettingsError) as refused:
         build_spawner_config(values, namespace="jhub")
     assert refused.value.field == field

@@ -36,7 +36,7 @@ def test_files_are_merged_as_helm_does(tmp_path: Path):
         ("a: [1, 2]", "a: []", {"a": []}),
     ],
 )
-def test_what_is_no_mapping_in_both_is_taken_from_the_later_file(
+def test_a_key_without_a_mapping_in_both_files_comes_from_the_later_one(
     lower: str, upper: str, merged: object, tmp_path: Path
 ):
     assert load_values(files(tmp_path, lower, upper)).merged == merged
@@ -95,14 +95,14 @@ def test_settings_below_a_parent_charts_key_are_the_settings(tmp_path: Path):
         ("a: 1\na: 2", "2:1: a", "is written twice"),
     ],
 )
-def test_what_is_no_values_file_is_refused_by_its_place(tmp_path: Path, text: str, place: str, told: str):
+def test_a_file_without_values_is_refused_by_its_place(tmp_path: Path, text: str, place: str, told: str):
     (file,) = files(tmp_path, text)
     with pytest.raises(SettingsError, match=told) as refused:
         load_values([file])
     assert refused.value.field == f"{file}:{place}"
 
 
-def test_what_is_no_text_is_refused(tmp_path: Path):
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path):
     file = tmp_path / "0.yaml"
     file.write_bytes(b"a: \xff")
     values = read_values([str(file)])
@@ -112,7 +112,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
     )
 
 
-def test_every_file_that_cannot_be_read_is_told(tmp_path: Path):
+def test_every_file_that_cannot_be_read_is_reported(tmp_path: Path):
     assert len(read_values(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
 
 

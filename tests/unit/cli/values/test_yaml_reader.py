@@ -63,13 +63,13 @@ def test_keys_are_texts_as_helm_makes_them():
 
 
 @pytest.mark.parametrize(("key", "read"), [("on", "true"), ("1.10", "1.1"), ("0x10", "16")])
-def test_a_key_that_is_read_as_another_is_told(key: str, read: str):
+def test_a_key_that_is_read_as_another_is_reported(key: str, read: str):
     assert flaws(read_yaml(f"a:\n  {key}: 1", file="f")) == [
         (2, 3, f"a.{key}", f"is read as {read!r}: write the key in quotes, {key!r}")
     ]
 
 
-def test_a_key_that_is_written_twice_is_told_with_the_first_line():
+def test_a_key_that_is_written_twice_is_reported_with_the_first_line():
     document = read_yaml("a: 1\nb: 2\na: 3\n1: x\n'1': z\n", file="f")
     assert flaws(document) == [
         (3, 1, "a", "is written twice, first on line 1: Helm drops the first"),
@@ -146,14 +146,14 @@ def test_an_anchor_may_be_defined_anew():
         (f"a: {'9' * 5000}", (1, 4, "a", f"is no number that can be read: '{'9' * 39}…'")),
     ],
 )
-def test_what_helm_does_not_read_as_meant_is_told(text: str, told: tuple[int, int, str, str] | None):
+def test_values_that_helm_does_not_read_as_meant_are_reported(text: str, told: tuple[int, int, str, str] | None):
     found = flaws(read_yaml(text, file="f"))
     assert found == [told] if told else found != []
 
 
 @pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "0" + "7" * 10_000, "1." + "1" * 9_999, "1e" + "1" * 9_999])
 @pytest.mark.parametrize(("text", "place"), [("a: {}", (1, 4)), ("? {}\n: 1", (1, 3))])
-def test_a_number_that_nobody_reads_is_told_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
+def test_a_number_that_cannot_be_read_is_reported_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
     document = read_yaml(text.format(number), file="f")
     path = "a" if text.startswith("a") else ""
     assert flaws(document) == [(*place, path, f"is no number that can be read: {number[:39] + '…'!r}")]
@@ -174,7 +174,7 @@ def test_aliases_of_aliases_are_not_followed_without_end():
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 5000, "a: " + "[" * 150 + "]" * 150, "a: " + "{a: " * 400])
-def test_what_is_nested_without_end_is_told(text: str):
+def test_endless_nesting_is_reported(text: str):
     document = read_yaml(text, file="f")
     assert (len(document.flaws), document.is_read) == (1, False)
 

@@ -25,13 +25,13 @@ from gpuspawner.cli.values.yaml_reader import read_yaml
         ("a: }", (1, 4), "a value is missing"),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence_at_its_place(text: str, place: tuple[int, int], told: str):
+def test_a_mistake_is_reported_in_a_sentence_at_its_place(text: str, place: tuple[int, int], told: str):
     (flaw,) = read_yaml(text, file="f").flaws
     assert flaw.place is not None
     assert (flaw.place.line, flaw.place.column, flaw.message.startswith("is no YAML: ")) == (*place, True)
     assert told in flaw.message
 
 
-def test_what_is_quoted_cannot_control_a_terminal():
+def test_quoted_text_cannot_control_a_terminal():
     (flaw,) = read_yaml("a: *x\x1b[31m", file="f").flaws
     assert flaw.message.isprintable()

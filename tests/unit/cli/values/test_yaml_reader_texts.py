@@ -23,7 +23,7 @@ def test_what_never_ends_is_read_no_further_than_is_allowed():
     assert is_too_long(read_text("/dev/zero"))
 
 
-def test_what_is_cut_off_within_a_character_is_too_long_and_no_wrong_text(tmp_path: Path):
+def test_a_file_cut_off_within_a_character_is_too_long_and_no_wrong_text(tmp_path: Path):
     file = tmp_path / "a.yaml"
     file.write_text("\ufeff" + "a" * (MAX_INPUT_SIZE - 1) + "\u20ac")
     assert is_too_long(read_text(str(file)))
@@ -31,7 +31,7 @@ def test_what_is_cut_off_within_a_character_is_too_long_and_no_wrong_text(tmp_pa
     assert not is_too_long(read_text(str(file)))
 
 
-def test_what_is_no_text_is_told_with_the_byte(tmp_path: Path):
+def test_a_file_that_is_no_text_is_reported_with_the_byte(tmp_path: Path):
     file = tmp_path / "a.yaml"
     file.write_bytes(b"a: \xff")
     with pytest.raises(UnicodeDecodeError) as wrong:

@@ -139,7 +139,7 @@ def test_labels_that_count_tell_how_large_a_machine_is(requirements: tuple[dict[
     assert machines(*requirements).sizes == sizes
 
 
-def test_what_is_left_of_the_limits_is_what_is_not_used():
+def test_the_rest_of_the_limits_is_the_unused_part():
     found = machines(
         limits={"cpu": "10", "memory": "1Gi", GPU: 2, "nodes": "5"},
         resources={"cpu": "2500m", GPU: "2", "nodes": "2", "pods": "220"},
@@ -197,7 +197,7 @@ def test_taints_that_stay_must_be_tolerated_and_others_pass():
         {"requirements": (requirement("x", "Gt", "y"),)},
     ],
 )
-def test_what_is_not_understood_is_no_promise_and_no_refusal(changes: dict[str, Any]):
+def test_requirements_that_are_not_understood_are_no_promise_and_no_refusal(changes: dict[str, Any]):
     found = pool(*T4, *changes.pop("requirements", ()), **changes)
     assert check_new_node(found, pod(node_selector={NAME: "t4"})) is Answer.UNKNOWN
 

@@ -126,7 +126,7 @@ def test_a_pool_at_its_limit_takes_nothing():
     assert check_new_node(scalable_pool(max_new_nodes=0), pod()) is Answer.NO
 
 
-def test_a_resource_that_nobody_told_of_is_not_there():
+def test_a_resource_that_the_settings_leave_out_is_not_there():
     other = replace(pod(), requests={"example.com/fpga": 1})
     assert check_new_node(scalable_pool(), other) is Answer.NO
 

@@ -56,7 +56,7 @@ def test_where_sizes_are_not_known_a_pod_takes_what_it_asks_for():
     assert [has_capacity_left(pool, one, ahead=[one] * number) for number in range(3)] == [True, True, False]
 
 
-def test_what_is_used_beyond_a_limit_leaves_nothing():
+def test_usage_beyond_a_limit_leaves_nothing():
     assert not has_capacity_left(MachineConstraints(limits={"cpu": 4000}, remaining={"cpu": -1000}), {GPU: 1})
 
 

@@ -78,7 +78,7 @@ def test_a_choice_of_nothing_is_not_offered(any_of: tuple[str, ...]):
     assert united(*any_of) is None
 
 
-def test_what_is_not_known_of_one_is_not_known_of_all():
+def test_a_fact_unknown_of_one_type_is_unknown_of_all():
     found = united("a100", "old")
     assert found is not None
     assert found.memory_bytes is None

@@ -118,7 +118,7 @@ def test_anything_else_is_none(text: str):
 
 
 @given(REGISTRIES, PATHS, TAGS, DIGESTS)
-def test_what_is_put_together_is_taken_apart(registry: str, path: str, tag: str, digest: str):
+def test_a_reference_made_of_parts_is_parsed_into_them(registry: str, path: str, tag: str, digest: str):
     expected = ImageReference(registry=registry.lower(), repository=path, tag=tag, digest=digest)
     assert parse_reference(text_of(f"{registry}/{path}", tag, digest)) == expected
 
@@ -194,7 +194,7 @@ def test_anything_else_is_no_origin(text: str):
         ("quay.io/x", "docker.io", False),
     ],
 )
-def test_where_an_image_comes_from_is_told_by_whole_parts(text: str, origin: str, expected: bool):
+def test_the_registry_of_an_image_is_matched_by_whole_parts(text: str, origin: str, expected: bool):
     found = parse_reference(text)
     assert found is not None
     assert found.is_from(origin) is expected

@@ -26,7 +26,7 @@ BOUNDS = Bounds(min=500, max=8200, step=500, default=2000, guarantee=0.5)
         (3100, 3600, (3500, 3500, 3500)),
     ],
 )
-def test_what_is_left_is_on_the_same_steps(least: int | None, most: int | None, expected: tuple[int, int, int]):
+def test_narrowed_bounds_are_on_the_same_steps(least: int | None, most: int | None, expected: tuple[int, int, int]):
     low, high, default = expected
     assert narrow_bounds(BOUNDS, least=least, most=most) == replace(BOUNDS, min=low, max=high, default=default)
 

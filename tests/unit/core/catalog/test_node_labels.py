@@ -206,7 +206,7 @@ KARPENTER = {
         ("nvidia.com/gpu", {PRODUCT: "A900", "eks.amazonaws.com/instance-gpu-name": "a900"}, "karpenter"),
     ],
 )
-def test_whole_cards_are_told_by_labels_that_new_nodes_have_from_the_start(
+def test_whole_gpus_are_recognized_by_labels_that_new_nodes_have_from_the_start(
     resource: str, labels: dict[str, str], source: str
 ):
     assert offer(resource, {**KARPENTER, **labels}).source == source
@@ -237,7 +237,7 @@ def test_a_profile_is_named_by_its_memory(profile: str, gib: int):
 
 
 @pytest.mark.parametrize("profile", [None, "", "cpx_nps4"])
-def test_what_is_no_profile_has_no_memory(profile: str | None):
+def test_text_that_is_no_mig_profile_has_no_memory(profile: str | None):
     assert parse_mig_memory(profile) is None
 
 

@@ -32,7 +32,7 @@ def not_in(key: str, *values: str) -> MatchExpression:
         ([{}], ()),
         ([{PRODUCT: ("A", "B")}, {PRODUCT: ("B", "C")}], (not_in(PRODUCT, "A", "B", "C"),)),
         ([{PRODUCT: ("A",)}, {GKE: ("k80",)}], (not_in(PRODUCT, "A"), not_in(GKE, "k80"))),
-        # What is not on GPU nodes only does not tell them apart when something else does.
+        # A label that other nodes have too does not mark GPU nodes if another label does.
         ([{PRODUCT: ("A",), "kubernetes.io/arch": ("amd64",), "pool": ("x",)}], (not_in(PRODUCT, "A"),)),
         ([{"pool": ("gpu",), "topology.kubernetes.io/zone": ("a",)}], (not_in("pool", "gpu"),)),
         ([{"kubernetes.io/arch": ("arm64",)}], ()),
@@ -58,7 +58,7 @@ def test_nodes_without_a_type_are_avoided_as_well():
     assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
 
 
-def test_types_that_nobody_may_pick_are_avoided_as_well():
+def test_types_that_no_user_may_pick_are_avoided_as_well():
     both = catalog({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
     one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
     assert build_gpu_node_exclusion(one_hidden) == (not_in(PRODUCT, "A", "B"),)

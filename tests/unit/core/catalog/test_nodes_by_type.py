@@ -85,7 +85,7 @@ def test_a_node_that_takes_no_servers_for_now_is_there_but_not_open(changes: dic
     assert (len(found.pools), found.open) == (1, ())
 
 
-def test_pools_can_be_told_apart_by_more_than_the_types_labels():
+def test_pools_can_differ_in_more_than_the_types_labels():
     found = stock(T4, node("a"), node("b"), layout=NodeGrouping(values=("zone",)))
     assert len(found.pools) == 2
 
@@ -132,6 +132,6 @@ def test_a_node_that_may_have_units_is_one_of_them():
     assert found.has_reserved_nodes(table)
 
 
-def test_what_nobody_can_count_a_node_may_have():
+def test_devices_without_a_count_may_be_on_a_node():
     nodes = (node("a"), node("a", gpus=0), node("a", gpus=0, uncounted=frozenset({GPU})))
     assert [may_have_units(each, GPU) for each in nodes] == [True, False, True]

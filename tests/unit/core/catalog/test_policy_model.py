@@ -1,4 +1,4 @@
-"""What a single rule and a pool say."""
+"""A single rule, and a pool."""
 
 from __future__ import annotations
 

@@ -87,11 +87,11 @@ def test_what_an_image_cannot_use_is_said_with_the_reason(picked: Image, type_: 
         pytest.param(CUDA_13, gpu({**NEW_DRIVER, RUNTIME: "12"}), id="the driver counts more than its CUDA"),
         pytest.param(CUDA_13, gpu(OLD_DRIVER, vendor="amd"), id="another vendor's driver"),
         pytest.param(image(cuda="12.9"), gpu({DRIVER: "525", MAJOR: "5", MINOR: "0"}), id="minor versions"),
-        pytest.param(image(cuda="10.2"), gpu({DRIVER: "400", MAJOR: "3", MINOR: "5"}), id="a version nobody knows"),
+        pytest.param(image(cuda="10.2"), gpu({DRIVER: "400", MAJOR: "3", MINOR: "5"}), id="an unknown version"),
         pytest.param(image(architectures=("amd64", "arm64")), gpu({ARCH: "arm64"}), id="one of its architectures"),
     ],
 )
-def test_what_an_image_can_use_or_nobody_knows_is_not_refused(picked: Image, type_: GPUType):
+def test_an_image_that_can_or_may_use_the_gpu_is_not_refused(picked: Image, type_: GPUType):
     assert explain_misfit(picked, type_) == ""
 
 
@@ -163,7 +163,7 @@ def test_a_type_is_refused_exactly_where_no_node_can_be_used(nodes: list[dict[st
     assert bool(explain_misfit(picked, type_)) == (bool(nodes) and not usable)
 
 
-def test_the_first_reason_found_is_the_one_that_is_told():
+def test_the_first_reason_found_is_the_one_that_is_shown():
     platform = Platform(architecture="arm64", driver=1, compute=(3, 5))
     assert find_misfit(image(cuda="13.0", architectures=("amd64",)), platform, vendor="nvidia") is Misfit.ARCHITECTURE
     assert find_misfit(CUDA_13, platform, vendor="nvidia") is Misfit.DRIVER

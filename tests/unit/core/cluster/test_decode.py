@@ -291,7 +291,7 @@ def test_a_new_pod_gets_the_priority_of_its_class(
         ),
     ],
 )
-def test_the_priority_of_a_new_pod_is_unknown_where_it_cannot_be_told(
+def test_the_priority_of_a_new_pod_is_unknown_where_it_cannot_be_read(
     spec: dict[str, Any], classes: list[PriorityClass] | None, expected: int | None
 ):
     assert find_new_priority(spec, classes=classes) == expected

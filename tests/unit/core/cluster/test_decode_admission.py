@@ -1,4 +1,4 @@
-"""What admission plugins add to a new pod, as in Kubernetes' plugin/pkg/admission/runtimeclass and limitranger."""
+"""Additions of admission plugins to a new pod, as in Kubernetes' plugin/pkg/admission/runtimeclass and limitranger."""
 
 from __future__ import annotations
 

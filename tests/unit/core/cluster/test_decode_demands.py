@@ -178,7 +178,7 @@ def test_only_the_api_server_knows_whether_tolerations_may_compare_numbers(opera
         {"containers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
     ],
 )
-def test_what_is_not_decided_is_said(spec: dict[str, Any]):
+def test_undecided_demands_are_named(spec: dict[str, Any]):
     assert len(of(**spec).undecided) == 1
 
 

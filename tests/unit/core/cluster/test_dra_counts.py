@@ -153,7 +153,9 @@ def test_what_claims_hold_elsewhere_does_not_matter():
         (device(), (ODD,)),
     ],
 )
-def test_what_is_not_sure_makes_the_number_on_its_node_unknown(given: Device, classes: tuple[DeviceClass, ...]):
+def test_devices_of_an_undecided_class_make_the_number_on_their_node_unknown(
+    given: Device, classes: tuple[DeviceClass, ...]
+):
     devices = found(part(given), part(node="m"), classes=classes)
     assert (devices.get_node_devices("n"), devices.get_node_devices("m"), devices.on_unknown_nodes) == (
         NodeDevices(uncounted=frozenset({GPU})),
@@ -172,7 +174,7 @@ def test_devices_of_several_nodes_may_be_anywhere():
     assert found(part(device(attributes=PART), node=None)).on_unknown_nodes == frozenset()
 
 
-def test_without_the_claims_nobody_can_tell_what_is_free():
+def test_without_the_claims_the_free_devices_are_unknown():
     devices = found(part(device(), device(1, tainted=True)), claims=None)
     assert devices == ClusterDevices(nodes={"n": NodeDevices(uncounted=frozenset({GPU}))})
 
@@ -199,7 +201,7 @@ def test_a_change_counts_only_the_pools_it_is_in():
     assert [after.nodes[name].capacity for name in ("n", "m")] == [{GPU: 1}, {GPU: 2}]
 
 
-def test_what_was_counted_before_is_not_kept():
+def test_earlier_counts_are_not_kept():
     counts, slices = DeviceCounter(), [part(device(0)), part(device(0), node="m")]
     counts.count_devices([CARDS], slices)
     every = replace(CARDS, resource="example.com/any", selectors=())

@@ -28,7 +28,7 @@ def test_what_a_device_plugin_left_behind_is_replaced():
     assert (node.allocatable, node.capacity) == ({GPU: 3}, {GPU: 4})
 
 
-def test_devices_that_nobody_can_count_are_no_amount():
+def test_devices_without_a_count_are_no_amount():
     node, taken = equip_node(BARE, UNCOUNTED)
     assert (node.allocatable, node.capacity, node.uncounted, taken) == ({"cpu": 8}, {"cpu": 9}, {GPU}, {})
 

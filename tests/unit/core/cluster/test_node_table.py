@@ -65,7 +65,7 @@ def test_pools_are_kept_up_to_date():
     assert pools(found, BY_ZONE) == [{"c"}]
 
 
-def test_what_is_free_is_what_was_not_requested():
+def test_free_amounts_are_those_not_requested():
     found = table(node("a"), node("b"))
     assert amounts(found, found.get_free_column("cpu")) == {"a": 700, "b": 1000}
     found.reserve("b", {"cpu": 1100}, priority=0)
@@ -85,7 +85,7 @@ def test_columns_follow_changed_nodes():
     assert amounts(found, found.get_allocatable_column("cpu")) == {"a": 2000, "b": 1000}
 
 
-def test_nobody_has_an_unknown_resource():
+def test_no_node_has_an_unknown_resource():
     found = table(node("a"))
     assert amounts(found, found.get_free_column("example.com/card")) == {"a": 0}
 

@@ -118,6 +118,6 @@ def test_of_a_resize_of_the_whole_pod_that_no_node_can_do_only_what_is_held_coun
     assert compute_requests(spec, status) == expected
 
 
-def test_what_is_no_quantity_is_left_out():
+def test_amounts_that_are_no_quantity_are_left_out():
     resources = {"requests": {"cpu": "many", "memory": None, "example.com/card": [1], "nvidia.com/gpu": 2}}
     assert compute_requests({"containers": [{"resources": resources}, "no container", None]}) == {"nvidia.com/gpu": 2}

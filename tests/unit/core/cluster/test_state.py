@@ -85,7 +85,7 @@ def change(occupancy: Occupancy, what: Any) -> None:
 
 
 def facts(occupancy: Occupancy) -> dict[str, Any]:
-    """Return everything that can be asked, in an order that does not depend on the past."""
+    """Return every answer of the state, in an order that does not depend on the past."""
     table = occupancy.table
     return {
         "nodes": occupancy.nodes,

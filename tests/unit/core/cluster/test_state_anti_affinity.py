@@ -39,7 +39,7 @@ def test_equal_terms_are_counted_together():
     assert found(guards) == {APART: {("a", 0), ("b", 0)}}
 
 
-def test_what_was_removed_is_gone():
+def test_removed_pods_are_gone():
     guards = AntiAffinityIndex()
     guards.add(pod(APART, BY_LABELS))
     guards.add(pod(APART, on="b"))
@@ -49,7 +49,7 @@ def test_what_was_removed_is_gone():
     assert found(guards) == {}
 
 
-def test_a_pod_that_waits_keeps_nobody_away():
+def test_a_pod_that_waits_keeps_no_pod_away():
     guards = AntiAffinityIndex()
     guards.add(pod(APART, on=None))
     assert found(guards) == {}

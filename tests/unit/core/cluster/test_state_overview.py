@@ -11,7 +11,7 @@ def test_nothing_is_known_without_nodes():
     assert get_occupancy(Inventory(pods=PODS)) is None
 
 
-def test_what_is_kept_up_to_date_is_taken_as_it_is():
+def test_an_occupancy_kept_up_to_date_is_taken_as_it_is():
     occupancy = Occupancy.build(NODES, PODS)
     assert get_occupancy(Inventory(nodes=NODES, occupancy=occupancy)) == KnownOccupancy(occupancy, pods_known=True)
 

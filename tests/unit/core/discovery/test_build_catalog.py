@@ -274,7 +274,7 @@ def test_while_nodes_are_unknown_presets_stay():
     assert [(problem.field, problem.code) for problem in caught.value.problems] == [("gpu", "unknown_choice")]
 
 
-def test_a_preset_that_nobody_could_start_is_left_out():
+def test_a_preset_that_no_user_could_start_is_left_out():
     presets = {
         "small": Preset(slug="small", display_name="S", options={"cpu": "1"}),
         "train": Preset(slug="train", display_name="T", options={"gpu": "t4", "gpu_count": 8}),
@@ -329,7 +329,7 @@ def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of
     )
 
 
-def test_a_type_of_the_admin_covers_devices_that_nobody_can_count():
+def test_a_type_of_the_admin_covers_devices_without_a_count():
     uncounted = Node(name="n", labels={PRODUCT: "T4"}, uncounted=frozenset({GPU}))
     assert list(made(ConfiguredCatalog(gpus={"mine": own("mine")}), uncounted).gpus) == ["mine"]
 

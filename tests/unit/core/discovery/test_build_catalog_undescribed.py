@@ -94,7 +94,7 @@ def test_a_label_with_too_many_values_tells_nothing_apart():
     assert len((match_of([described], *nodes[:33]) or {})[POOL]) == 32
 
 
-def test_what_will_share_nodes_and_cannot_be_told_apart_takes_nothing_away_before():
+def test_types_that_share_nodes_and_cannot_be_distinguished_take_nothing_away_before():
     described = gpu({MODEL: ("l4",), POOL: ("a",)})
     assert match_of([described], node(model="l4", pool="b"), node(model="l4")) == {MODEL: ("l4",)}
 

@@ -105,7 +105,7 @@ def test_a_karpenter_node_is_of_one_type_before_and_after_its_gpus_were_looked_a
     assert set(found.match) == {"karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"}
 
 
-def test_whole_cards_of_a_machine_that_other_nodes_share_are_told_by_their_product():
+def test_whole_gpus_of_a_machine_that_other_nodes_share_are_recognized_by_their_product():
     shared = gpus({**KARPENTER, PRODUCT: "A100-SXM-SHARED", "nvidia.com/gpu.replicas": "4"}, 16)
     found = discover_gpu_types([shared, gpus({**KARPENTER, PRODUCT: "A100-SXM"})], TABLE)
     assert [(gpu.slug, gpu.match[PRODUCT]) for gpu in found] == [
@@ -206,7 +206,7 @@ def test_types_do_not_depend_on_the_order_of_nodes(nodes: list[Node]):
     assert essence(discover_gpu_types(nodes, TABLE)) == essence(discover_gpu_types(nodes[::-1], TABLE))
 
 
-def test_a_node_with_devices_that_nobody_can_count_has_its_type():
+def test_a_node_with_devices_without_a_count_has_its_type():
     (found,) = discover_gpu_types(
         [Node(name="n", labels={PRODUCT: "A100-SXM"}, uncounted=frozenset({GPU, "example.com/nic"}))], TABLE
     )

@@ -34,7 +34,7 @@ def test_clouds_and_vendors_label_nodes_with_gpus(labels: dict[str, str], expect
     assert find_gpu_node_label(labels) == expected
 
 
-def test_nodes_with_gpus_that_nothing_keeps_servers_off_are_told_by_one_label_each():
+def test_nodes_with_gpus_that_nothing_keeps_servers_off_are_named_by_one_label_each():
     nodes = (node(), node(pool="cpu"), node(product="T4", present="true"), node(gke="l4"), node(gke="t4"))
     assert find_unexcluded_gpu_nodes(nodes, ()) == {
         "cloud.google.com/gke-accelerator": ("l4", "t4"),

@@ -1,4 +1,4 @@
-"""Thousands of nodes are told apart by what a catalog is made of, and by nothing else."""
+"""Thousands of nodes are grouped by the facts that a catalog is made of, and by nothing else."""
 
 from __future__ import annotations
 

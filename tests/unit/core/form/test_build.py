@@ -209,7 +209,7 @@ def test_a_reference_that_was_written_stays_beside_another_image():
 
 
 @pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
-def test_the_page_is_told_what_is_wrong_with_a_reference(written: str, is_wrong: bool):
+def test_the_page_shows_the_mistake_in_a_reference(written: str, is_wrong: bool):
     view = build_view(CATALOG, INVENTORY, typed={"image": "", "custom_image": written})
     assert view.custom_image is not None
     island = encode_view(view)["custom_image"]

@@ -1,4 +1,4 @@
-"""What the page's script gets is what templates/island.schema.json says, whatever the form shows."""
+"""The data for the page's script agrees with templates/island.schema.json, whatever the form shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the form offers as allowed is exactly what the gate accepts, whatever policy, usage and quota there are."""
+"""The form offers exactly the choices that the gate accepts, whatever policy, usage and quota there are."""
 
 from __future__ import annotations
 

@@ -109,10 +109,12 @@ def test_without_a_verdict_there_is_none_to_show():
     assert build_verdict_view(LiveState(), WANTED, catalog=CATALOG) is None
 
 
-def test_the_verdict_is_told_in_words():
-    verdict = Verdict(outcome=Outcome.WAITS, reason="None of 8 is free.", ahead=2)
+def test_the_verdict_is_shown_in_words():
+    verdict = Verdict(outcome=Outcome.WAITS, reason="None of the 8 is free.", ahead=2)
     view = build_verdict_view(LiveState(verdict=verdict), WANTED, catalog=CATALOG)
-    assert view == VerdictView(outcome="waits", sentence="Will wait: none of 8 is free. 2 servers are ahead of yours.")
+    assert view == VerdictView(
+        outcome="waits", sentence="Will wait: none of the 8 is free. 2 servers are ahead of yours."
+    )
 
 
 def test_an_alternative_says_what_differs_and_fills_in_every_field():

@@ -106,13 +106,13 @@ def test_a_gpu_type_that_is_gone_leaves_no_gpu_and_no_count():
     assert notices == {"gpu": "The GPU type you had last time (h100) is no longer offered: no GPU is selected."}
 
 
-def test_an_amount_of_memory_that_is_gone_is_told_with_its_unit():
+def test_an_amount_of_memory_that_is_gone_is_reported_with_its_unit():
     _, notices = restore_fields({"memory": "512G"}, CATALOG)
     assert notices == {"memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in."}
 
 
 @pytest.mark.parametrize("saved", ["36h", "20m", "", "x"])
-def test_a_run_time_that_is_gone_is_told_with_what_takes_its_place(saved: str):
+def test_a_run_time_that_is_gone_is_reported_with_what_takes_its_place(saved: str):
     values, notices = restore_fields({"run_time": saved, "cpu": 4}, CATALOG)
     assert values == {**DEFAULTS, "cpu": "4"}
     assert notices == {"run_time": f"Your last run time ({saved}) is no longer offered: 8h is filled in."}
@@ -206,7 +206,7 @@ def test_a_long_saved_text_is_cut_in_its_notice():
 
 
 @pytest.mark.parametrize("junk", [True, [1], {"a": 1}, 10**6000], ids=["bool", "list", "object", "huge"])
-def test_what_nobody_can_have_picked_is_not_quoted(junk: object):
+def test_a_value_that_no_user_can_have_picked_is_not_quoted(junk: object):
     _, notices = restore_fields({"cpu": junk}, CATALOG)
     assert notices == {"cpu": "Your last number of CPUs is no longer offered: 2 is filled in."}
 

@@ -15,7 +15,7 @@ from tests.unit.core.form.test_build import CATALOG, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
 
 
-def test_what_is_typed_is_shown_as_it_was_typed_and_wins_over_what_was_saved():
+def test_typed_text_is_shown_as_it_was_typed_and_wins_over_saved_options():
     typed = {**DEFAULTS, "image": "plain", "cpu": " 64 cores", "memory": "<b>", "gpu": "a100-80gb", "gpu_count": "007"}
     typed |= {"run_time": "for ever", "shared_memory": "all", "priority": "first"}
     filled = fill_fields(CATALOG, options={"image": "gone", "cpu": 4}, typed=typed)
@@ -65,7 +65,7 @@ def test_a_first_visit_is_filled_in_with_the_first_preset():
         pytest.param({"typed": {"cpu": "4"}}, id="a link"),
     ],
 )
-def test_what_was_chosen_before_is_not_replaced_by_a_preset(changes: dict[str, Any]):
+def test_an_earlier_choice_is_not_replaced_by_a_preset(changes: dict[str, Any]):
     filled = fill_fields(CATALOG, **changes)
     assert (filled.values, filled.is_fresh) == ({**DEFAULTS, "cpu": "4"}, False)
 
@@ -121,9 +121,7 @@ LIMITED = Rule(
         ({"image": "gone"}, "torch", "The image you had last time (gone) is no longer offered: Torch is selected."),
     ],
 )
-def test_what_was_saved_and_is_out_of_reach_gives_way_and_it_is_said_why(
-    saved: dict[str, Any], value: str, notice: str
-):
+def test_saved_options_beyond_the_limits_give_way_with_a_reason(saved: dict[str, Any], value: str, notice: str):
     filled = filled_for(LIMITED, options=saved)
     (name,) = filled.notices
     assert filled.notices[name] == notice
@@ -147,7 +145,7 @@ def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selecte
     assert filled.notices == {"gpu": "You don't have access to T4. No GPU is selected."}
 
 
-def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():
+def test_a_run_time_that_the_user_did_not_pick_is_shortened_without_a_word():
     rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
     filled = filled_for(rule, options={"gpu": "a100"})
     assert (filled.values["run_time"], filled.notices) == ("4h", {})
@@ -155,7 +153,7 @@ def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():
     assert filled_for(rule, options={"gpu": "a100"}, run_time=None).values["run_time"] == ""
 
 
-def test_what_was_typed_stays_whatever_is_out_of_reach():
+def test_typed_text_stays_even_beyond_the_limits():
     typed = {"gpu": "either", "gpu_count": "8", "cpu": "16"}
     filled = filled_for(LIMITED, typed=typed)
     assert {name: filled.values[name] for name in typed} == typed

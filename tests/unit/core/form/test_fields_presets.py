@@ -129,7 +129,7 @@ def test_the_image_that_was_named_is_restored():
     ],
     ids=["preset", "no slug", "entry", "fields", "KubeSpawner", "text", "hostile", "empty", "none", "no mapping"],
 )
-def test_what_is_gone_is_said(options: Any, notice: Any):
+def test_gone_entries_get_a_notice(options: Any, notice: Any):
     found = filled(options)
     assert notice is None or found.notices == notice
     assert found.presets["lab"].selection is not None
@@ -141,7 +141,7 @@ def test_beside_fields_a_preset_that_is_gone_is_said_and_its_image_is_no_field()
     assert found.values["custom_image"] == ""
 
 
-def test_what_was_sent_comes_back_with_its_preset():
+def test_sent_fields_come_back_with_their_preset():
     typed = {"start_preset": "lab", "preset:lab:size": "large", "preset:lab:image": "", "preset-image:lab:image": "x y"}
     found = filled(typed=typed)
     lab = found.presets["lab"]

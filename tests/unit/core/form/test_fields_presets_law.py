@@ -1,4 +1,4 @@
-"""Whatever is stored or sent, the form opens, and what a card says can start is what a start accepts."""
+"""The form opens with any stored or sent options, and a start accepts every preset that a card shows as startable."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_an_image_of_ones_own_that_is_not_allowed_is_a_card_without_a_field():
     assert policy_of(view_for(allowed(Rule(custom_images=False), custom_images=None))).custom_image is None
 
 
-def test_what_is_never_for_this_person_is_left_out_where_the_admin_says_so():
+def test_choices_denied_for_good_are_left_out_where_the_admin_says_so():
     images = {
         "torch": Image(slug="torch", display_name="Torch", image="t"),
         "cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=()),
@@ -95,7 +95,7 @@ def test_a_limit_of_0_is_never_for_this_person():
     assert (types(view), policy_of(view).in_use) == ({}, "")
 
 
-def test_what_is_in_use_now_is_never_left_out():
+def test_types_denied_only_for_now_are_never_left_out():
     rule = Rule(max_gpus=2)
     view = view_for(allowed(Policy(default=rule, hide=True), servers=[server("a100", 2)]))
     reason = "You may have 2 GPUs at a time. 2 are in use by your server other. Stop it first."
@@ -110,7 +110,7 @@ def test_the_largest_count_is_what_is_left():
     assert types(view_for(allowed()))["t4"].details_text == "up to 4 at once"
 
 
-def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
+def test_a_quota_of_the_namespace_is_shown_where_it_is_tighter():
     view = view_for(allowed(left={"requests.nvidia.com/gpu": 2}))
     assert policy_of(view).in_use == "The cluster's quota leaves 2 GPUs for one more server."
     assert types(view)["a100"].max_count == 2
@@ -122,7 +122,7 @@ def test_a_quota_of_the_namespace_is_told_where_it_is_tighter():
     assert set(told(none).values()) == {("denied", "The cluster's quota leaves no GPU for one more server.")}
 
 
-def test_pools_are_told_to_their_members_as_far_as_they_may_have_their_gpus():
+def test_members_see_pools_as_far_as_they_may_have_their_gpus():
     policy = Policy(pools={"physics": pool(), "astro": pool("astro", groups=["astro"])})
     policy = replace(policy, pools={**policy.pools, "free": pool("free", most=UNLIMITED)})
     holding = [server("a100", 1, owner="bea", pools=("physics",))]
@@ -163,10 +163,10 @@ def test_each_type_says_how_long_a_server_with_it_runs():
         ("", "Your server is stopped after 10 hours at the latest."),
     ],
 )
-def test_where_nobody_is_asked_for_the_run_time_the_end_is_told(gpu: str, ending: str):
+def test_without_a_field_for_the_run_time_the_end_is_shown(gpu: str, ending: str):
     gpus = {"t4": T4, "a100": replace(A100, max_runtime_s=4 * HOUR_S)}
-    everybody = allowed(gpus=gpus, run_time=None, max_runtime_s=10 * HOUR_S)
-    view = view_for(everybody, typed={"gpu": gpu})
+    allowance = allowed(gpus=gpus, run_time=None, max_runtime_s=10 * HOUR_S)
+    view = view_for(allowance, typed={"gpu": gpu})
     assert policy_of(view).ending == ending
     assert policy_of(view).times == (
         TimeView(slug="", longest="10h"),
@@ -198,9 +198,9 @@ def test_a_preset_holds_what_it_comes_to_for_the_person():
 
 
 def test_where_nothing_may_be_started_it_is_said_once_and_nothing_is_lost():
-    nobody = allowed(Policy(groups={"ml": Rule()}), groups=None)
+    unknown = allowed(Policy(groups={"ml": Rule()}), groups=None)
     saved = {"image": "r", "gpu": "a100", "gpu_count": 2, "cpu": 4}
-    view = view_for(nobody, options=saved)
+    view = view_for(unknown, options=saved)
     reason = policy_of(view).blocked
     assert reason.startswith("What you may start depends on your groups")
     assert view.verdict is not None

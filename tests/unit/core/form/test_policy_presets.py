@@ -102,7 +102,7 @@ def test_a_verdict_is_about_the_picked_entries_and_gives_way_to_a_refusal():
     assert shown["staff"] == VerdictView(outcome="never", sentence="You don't have access to the preset Staff.")
 
 
-def test_whoever_may_name_no_image_gets_no_field_for_one():
+def test_a_user_who_may_name_no_image_gets_no_field_for_one():
     (_, image) = card("lab", Rule(custom_images=False)).choices
     assert (image.image, [each.slug for each in image.entries]) == (None, ["torch", "r"])
     assert [each.slug for each in view(Rule(custom_images=False)).presets] == ["lab", "staff", "named"]
@@ -166,7 +166,7 @@ def test_an_entry_that_is_not_valid_is_disabled_without_a_reason():
     assert lab.choices[0].reason == ""
 
 
-def test_whoever_may_start_nothing_is_told_once():
+def test_a_user_who_may_start_nothing_reads_so_once():
     allowance = allowed(Policy(groups={"a": Rule()}), presets=PRESETS, only_presets=True)
     unknown = replace(allowance, person=replace(allowance.person, groups=None))
     blocked = build_view(unknown.full_catalog, Inventory(), allowance=unknown)

@@ -1,4 +1,4 @@
-"""What a refresh of an open form may tell: all of the page's data that may change, and what the page's rows show."""
+"""The data of a refresh of an open form: all of the page's data that may change, and the texts of the page's rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_row_of_a_gpu_type_has_what_the_page_shows_of_its_counts():
     assert build.encode_gpu_row(gpu) == tuple(row.values())[: len(build.GPU_COLUMNS)]
 
 
-def test_every_attribute_of_a_gpu_type_that_may_change_while_nodes_stay_is_told():
+def test_every_attribute_of_a_gpu_type_that_may_change_while_nodes_stay_is_sent():
     told_by_page_alone = {
         *("vendor", "card", "memory_text", "unit", "unit_text", "badges", "caution", "description", "note"),
         *("largest", "waiting"),  # in details_text
@@ -100,7 +100,7 @@ ENTRIES = (PresetEntryView(slug="s", text="Small"), PresetEntryView(slug="l", te
         ),
     ],
 )
-def test_the_card_of_a_fixed_preset_is_told(choices: Any, expected_fields: Any, expected_entries: Any):
+def test_the_card_of_a_fixed_preset_is_described(choices: Any, expected_fields: Any, expected_entries: Any):
     outlook = VerdictView(outcome="now", sentence="Starts now")
     preset = PresetView(
         slug="p",

@@ -31,7 +31,7 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
     ("memory_bytes", "text"),
     [(None, ""), (80 * GIB, "80 GiB"), (4864 << 20, "4.75 GiB"), (11_441 << 20, "11.17 GiB"), (100 * GIB, "100 GiB")],
 )
-def test_gpu_memory_is_told_to_two_decimals(memory_bytes: int | None, text: str):
+def test_gpu_memory_is_shown_to_two_decimals(memory_bytes: int | None, text: str):
     assert format_gpu_memory(memory_bytes) == text
 
 
@@ -48,7 +48,7 @@ def test_what_else_a_gpu_type_is_takes_a_word_each(facts: dict[str, Any], words:
 
 
 @pytest.mark.parametrize(("spot", "is_told"), [(None, False), (False, False), (True, True)])
-def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool):
+def test_the_meaning_of_spot_is_explained_in_a_sentence(spot: bool | None, is_told: bool):
     text = format_caution(replace(CATALOG.gpus["t4"], spot=spot))
     assert (text.startswith("Spot: "), text.endswith("what is not saved on its volume is lost.")) == (is_told, is_told)
     assert is_told or text == ""
@@ -67,7 +67,7 @@ def test_what_spot_means_is_told_in_a_sentence(spot: bool | None, is_told: bool)
         (90_000.0, "as of 25 h ago"),
     ],
 )
-def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | None, text: str):
+def test_counts_of_more_than_a_minute_are_shown_with_their_age(age_s: float | None, text: str):
     assert format_data_age(age_s) == text
 
 
@@ -84,7 +84,7 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
         ({}, "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"),
     ],
 )
-def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
+def test_another_choice_is_described_by_its_differences(changes: dict[str, Any], text: str):
     assert describe_difference(replace(WANTED, **changes), WANTED, catalog=CATALOG) == text
 
 
@@ -99,7 +99,7 @@ def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: s
         pytest.param("A100 (MIG 1g.5gb)", 4864 << 20, 2, "2 × A100 (MIG 1g.5gb) (9.5 GiB)", id="two slices"),
     ],
 )
-def test_other_gpus_are_told_with_the_memory_that_they_have_in_total(
+def test_other_gpus_are_suggested_with_the_memory_that_they_have_in_total(
     name: str, memory_bytes: int, count: int, text: str
 ):
     other = replace(CATALOG.gpus["t4"], slug="other", display_name=name, memory_bytes=memory_bytes)
@@ -107,7 +107,7 @@ def test_other_gpus_are_told_with_the_memory_that_they_have_in_total(
     assert describe_difference(replace(WANTED, gpu="other", gpu_count=count), WANTED, catalog=catalog) == text
 
 
-def test_a_priority_is_told_where_it_is_not_the_usual_one():
+def test_a_priority_is_shown_where_it_is_not_the_usual_one():
     ranks = {
         each: Priority(slug=each, display_name=each.title(), priority_class=each, value=1) for each in ("first", "low")
     }
@@ -136,12 +136,12 @@ def test_shared_memory_that_is_given_up_is_a_difference():
     )
 
 
-def test_an_image_that_stays_is_no_difference_whoever_named_it():
+def test_an_image_that_stays_is_no_difference_however_it_was_named():
     own = replace(WANTED, image="", custom_image="quay.io/x:1")
     assert describe_difference(replace(own, gpu_count=1), own, catalog=CATALOG) == "1 × T4"
 
 
-def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
+def test_another_choice_is_described_whole_where_there_is_none_to_differ_from():
     assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"
 
 

@@ -1,4 +1,4 @@
-"""Whatever the options are, the gate lets a valid choice through or raises a SelectionError."""
+"""With any options, the gate lets a valid choice through or raises a SelectionError."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, use
     assert sorted(problem.code for problem in refused.value.problems) == codes
 
 
-def test_what_nobody_may_have_is_just_wrong():
+def test_a_choice_that_no_user_may_have_is_just_wrong():
     with pytest.raises(SelectionError) as wrong:
         admit({"gpu": "h900"}, allowed())
     assert not isinstance(wrong.value, PolicyError)

@@ -1,4 +1,4 @@
-"""What one person may have now: every rule of a policy, and what the form is told of it."""
+"""The allowance of one user: every rule of a policy, and its place in the form."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for(
     assert found == [("image", "image_not_allowed"), ("gpu_count", "gpu_quota")]
 
 
-def test_what_nobody_may_have_is_no_matter_of_policy():
+def test_a_choice_that_no_user_may_have_is_no_matter_of_policy():
     with pytest.raises(SelectionError) as caught:
         admit({"gpu": "h100", "cpu": 99}, allowed(ONLY_T4))
     assert not isinstance(caught.value, PolicyError)
@@ -161,7 +161,7 @@ def test_what_follows_from_a_default_of_the_person_is_said_as_it_is():
         admit({"shared_memory": "8G"}, allowed(Rule(memory=AmountRange(max=4 * GIB)), shared_memory=shared))
 
 
-# -- what the form is told ---------------------------------------------------------------------------------------------
+# -- what the form gets ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_where_everything_is_blocked_so_is_each_choice():
         (Rule(max_gpus=4), False, ""),
     ],
 )
-def test_what_is_in_use_is_told_where_there_is_a_limit(rule: Rule, known: bool, text: str):
+def test_the_number_in_use_is_shown_where_there_is_a_limit(rule: Rule, known: bool, text: str):
     servers = [server("t4"), server("a100", 2, name="third"), server("t4", 5, name=""), server("t4", owner="bob")]
     assert allowed(rule, servers=servers, known=known).describe_usage() == text
 
@@ -242,7 +242,7 @@ def test_without_a_policy_and_a_quota_nothing_is_worked_out():
     assert explain_most(limits, "t4") == ""
 
 
-def test_what_is_in_reach_is_a_catalog_of_its_own():
+def test_allowed_choices_are_a_catalog_of_their_own():
     rule = Rule(
         choices={"image": frozenset({"torch"})},
         gpus={"t4": GPUTypeRule(max_gpus_per_server=2)},
@@ -301,7 +301,7 @@ def test_a_default_run_time_becomes_the_longest_of_the_type(policy: Rule | None)
     assert refused(limits, {"gpu": "t4", "run_time": "5h"}) == [("run_time", "run_time_not_allowed")]
 
 
-def test_what_was_let_through_is_let_through_again():
+def test_an_admitted_choice_is_admitted_again():
     limits = allowed(Rule(max_runtime_s=100 * 60), **SHORT)
     selection = admit({"gpu": "t4"}, limits).selection
     assert selection.run_time_s == 90 * 60

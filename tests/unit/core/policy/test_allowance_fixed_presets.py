@@ -161,7 +161,7 @@ IMAGES = choice("image", entry("torch", image="torch"), custom_image=ImageInput(
         pytest.param({"preset": "q", "custom_image": OWN}, ("q", {"kind": "none"}), id="an image"),
     ],
 )
-def test_what_is_left_out_becomes_the_first_that_the_user_may_have(
+def test_an_omitted_preset_becomes_the_first_that_the_user_may_have(
     options: dict[str, Any] | None, chosen: tuple[str, dict[str, str]]
 ):
     presets = (preset(slug="p", gpu="t4"), preset(KINDS, IMAGES, slug="q"))
@@ -173,12 +173,12 @@ def test_what_is_left_out_becomes_the_first_that_the_user_may_have(
 @pytest.mark.parametrize(
     "options", [{"preset": "p"}, {"preset": "q", "preset_choices": {"kind": "gpu"}}], ids=["preset", "entry"]
 )
-def test_what_is_named_stays_denied(options: dict[str, Any]):
+def test_a_named_preset_stays_denied(options: dict[str, Any]):
     presets = (preset(slug="p", gpu="t4"), preset(KINDS, IMAGES, slug="q"))
     assert refusal(resolve(*presets, rule=Rule(max_gpus=0), only_presets=True), **options) == {"gpu": "gpu_not_allowed"}
 
 
-def test_what_is_only_for_others_says_so():
+def test_presets_for_other_users_say_so():
     allowance = resolve(preset(SIZES), access={("preset", "p"): STAFF})
     assert sentence(allowance) == "You don't have access to the preset P."
     inside = resolve(preset(SIZES), access={("preset", "p", "size", "large"): STAFF})
@@ -199,7 +199,7 @@ def test_a_preset_of_whose_choice_nothing_is_left_is_left_out():
 
 
 @pytest.mark.parametrize("groups", [None, (), ("staff",)], ids=["unknown", "none", "one"])
-def test_groups_that_are_unknown_admit_nobody(groups: Iterable[str] | None):
+def test_groups_that_are_unknown_admit_no_user(groups: Iterable[str] | None):
     allowance = resolve(preset(SIZES), access={("preset", "other"): STAFF}, groups=groups)
     assert (allowance.blocked is None) == (groups is not None)
     if groups is None:
@@ -508,7 +508,7 @@ def list_offered(catalog: Catalog) -> Iterable[dict[str, object]]:
 
 
 @given(allowance=ALLOWANCES)
-def test_what_is_offered_is_admitted_and_stays_so(allowance: Allowance):
+def test_offered_options_are_admitted_and_stay_so(allowance: Allowance):
     assume(allowance.blocked is None)
     for options in list_offered(allowance.catalog):
         admission = admit(options, allowance)
@@ -523,7 +523,7 @@ def test_what_is_offered_is_admitted_and_stays_so(allowance: Allowance):
     fields=VALUES,
     custom=st.sampled_from([None, None, OWN, "torch"]),
 )
-def test_what_is_denied_is_never_admitted(
+def test_denied_presets_are_never_admitted(
     allowance: Allowance, slug: str | None, chosen: Any, fields: dict[str, Any], custom: str | None
 ):
     options = {"preset": slug, "preset_choices": chosen, "custom_image": custom, **({} if slug else fields)}

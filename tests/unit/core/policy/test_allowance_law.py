@@ -1,4 +1,4 @@
-"""What the form offers is exactly what the gate lets through, whatever policy, usage and quota there are."""
+"""The form offers exactly what the gate lets through, whatever policy, usage and quota there are."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
 
 
 def startable(full: Catalog) -> Catalog:
-    """Return a catalog without presets that nobody could start, as all of them are."""
+    """Return a catalog without presets that no user could start, as every catalog is."""
     wrong = find_invalid_presets(full.presets, full)
     return replace(full, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
 
@@ -73,7 +73,7 @@ POOLS = st.builds(
 TWO_POOLS = st.tuples(POOLS, POOLS).map(
     lambda found: {name: replace(each, slug=name) for name, each in zip("pq", found, strict=True)}
 )
-# What is said of images, CPU and memory may leave nothing and so block everything, which is another matter.
+# Rules about images, CPU and memory may leave nothing and so block everything, which is another matter.
 PLAIN_RULES, PLAIN_DENIALS = (
     rules(deny=deny).map(lambda rule: replace(rule, choices={}, cpu=None, memory=None)) for deny in (False, True)
 )
@@ -237,7 +237,7 @@ def test_what_validates_in_reach_is_what_no_rule_refuses(limits: Allowance, opti
 
 # Only a quarter of these options are admitted: several for each allowance leave few allowances without any.
 @given(ALLOWANCES, st.lists(PARTIAL, min_size=4, max_size=8))
-def test_what_is_left_out_is_filled_in_with_what_is_allowed(limits: Allowance, options: list[dict[str, Any]]):
+def test_omitted_options_get_allowed_values(limits: Allowance, options: list[dict[str, Any]]):
     selections = [selection for each in options if (selection := passed(each, limits))]
     assume(selections)
     for selection in selections:

@@ -1,4 +1,4 @@
-"""Types in reach are worked out when they are asked for, each once, and are the same whoever asks how."""
+"""Allowed and denied types are computed on first use, each once, and are the same by every way to ask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_only_types_are_worked_out_that_are_asked_for():
     assert (found["t4"].max_count, "t4" in found, asked) == (1, True, ["t4"])
 
 
-def test_what_is_out_of_reach_is_not_there():
+def test_denied_types_are_not_there():
     found = AllowedTypes(TYPES, lambda gpu: None if gpu is T4 else gpu)
     assert (dict(found), len(found), found.get("t4"), found.get("none")) == ({"a100": A100}, 1, None, None)
     with pytest.raises(KeyError):

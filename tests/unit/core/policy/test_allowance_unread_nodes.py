@@ -92,7 +92,7 @@ def test_a_rules_least_amount_holds_with_its_largest():
     ],
     ids=["CPU", "memory", "both"],
 )
-def test_what_is_above_the_cap_is_refused_by_the_policy(options: Any, codes: list[str]):
+def test_amounts_above_the_cap_are_refused_by_the_policy(options: Any, codes: list[str]):
     assert refused(options, unread(CAPPED)) == (PolicyError, codes)
 
 

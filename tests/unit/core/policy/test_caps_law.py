@@ -35,7 +35,7 @@ def node(product: str = "", *, cpus: int = 16, gpus: int = 0) -> Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """What the hub knows of the cluster.
+    """The hub's knowledge of the cluster.
 
     :param nodes: None if it cannot read them.
     :param counts_servers: whether it can read the pods of its servers.
@@ -212,7 +212,7 @@ def _get_quota(limits: Allowance) -> Any:
 
 @MANY_ARE_REFUSED
 @given(SITES, st.sampled_from(sorted(KNOWLEDGE)), CHOICES)
-def test_what_is_admitted_is_inside_all_limits_whatever_is_known(site: Site, known: str, options: dict[str, Any]):
+def test_admitted_choices_are_inside_all_limits_whatever_is_known(site: Site, known: str, options: dict[str, Any]):
     admission = site.admit(options, KNOWLEDGE[known])
     assume(admission is not None)
     assert admission is not None

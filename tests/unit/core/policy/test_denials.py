@@ -1,4 +1,4 @@
-"""The sentences that say why somebody may not have something."""
+"""The sentences that say why a user may not have something."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_a_sentence_says_the_limit_and_what_is_in_use(sentence: str, expected: s
     assert sentence == expected
 
 
-def test_what_cannot_be_told_is_told():
+def test_unknown_counts_and_groups_have_a_sentence():
     assert denials.explain_usage_unknown().startswith("It is not known at the moment how many")
     assert denials.explain_groups_unknown().startswith("What you may start depends on your groups")

@@ -1,4 +1,4 @@
-"""What limits the number of GPUs in one more server."""
+"""Limits of the number of GPUs in one more server."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_the_quota_of_the_namespace_leaves_what_it_leaves_of_the_resource():
         ({}, []),
     ],
 )
-def test_while_nobody_can_count_only_what_need_not_be_counted_is_given(rule, expected):
+def test_while_gpus_cannot_be_counted_only_types_without_a_limit_are_given(rule, expected):
     assert found(usage=Usage(known=False), **rule) == expected
 
 
-def test_while_nobody_can_count_a_pool_gives_nothing():
+def test_while_gpus_cannot_be_counted_a_pool_gives_nothing():
     policy = Policy(pools={"physics": pool()})
     assert found(A100, policy=policy, usage=Usage(known=False)) == [(0, "policy_unreadable")]
     assert found(T4, policy=policy, usage=Usage(known=False)) == []

@@ -1,4 +1,4 @@
-"""What all rules come to for one person."""
+"""All rules of a policy, merged for one user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICY = Policy(
 
 
 def limits(name: str, *groups: str) -> dict[str, object]:
-    """Return what is said to a person beyond what is said to everybody."""
+    """Return the limits that a user has beyond those of all users."""
     rule = resolve_rule(POLICY, Person(name=name, groups=frozenset(groups)))
     keys = ("max_gpus", "gpus", "max_runtime_s", "deny")
     return {key: value for key in keys if (value := getattr(rule, key)) != getattr(POLICY.default, key)}
@@ -68,7 +68,7 @@ def test_a_group_changes_only_what_it_says():
         ("bob", ("ml",), 2),
     ],
 )
-def test_what_is_said_of_one_person_comes_last(name: str, groups: Iterable[str], most: int):
+def test_rules_for_one_user_come_last(name: str, groups: Iterable[str], most: int):
     assert resolve_rule(POLICY, Person(name=name, groups=frozenset(groups))).max_gpus == most
 
 

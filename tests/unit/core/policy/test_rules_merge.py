@@ -33,7 +33,7 @@ def images(*slugs: str) -> dict[str, frozenset[str]]:
         ("memory", AmountRange(min=2), None, AmountRange(min=2)),
     ],
 )
-def test_what_is_said_takes_the_place_of_what_was(key: str, base: Any, own: Any, expected: Any):
+def test_a_key_of_the_later_rule_replaces_that_of_the_earlier(key: str, base: Any, own: Any, expected: Any):
     assert overlay_rule(Rule(**{key: base}), Rule(**{key: own})) == Rule(**{key: expected})
 
 

@@ -1,4 +1,4 @@
-"""What is in use besides one server."""
+"""Usage of all servers except one."""
 
 from __future__ import annotations
 

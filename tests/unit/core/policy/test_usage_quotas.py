@@ -1,4 +1,4 @@
-"""What ResourceQuotas leave, as Kubernetes' own quota admission counts it."""
+"""The rest of ResourceQuotas, as Kubernetes' own quota admission counts it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def left(*quotas: Any) -> dict[str, int] | None:
     return None if found is None else dict(found.left)
 
 
-def test_what_is_left_is_what_is_not_used():
+def test_the_rest_of_a_quota_is_its_unused_part():
     assert left(quota({GPU: "8", "pods": "10"}, {GPU: "3", "pods": "10"})) == {GPU: 5, "pods": 0}
 
 
@@ -90,5 +90,5 @@ def test_a_quota_for_pods_that_ask_for_something_counts_what_they_ask_for(spec: 
 
 
 @pytest.mark.parametrize("raw", [None, {}, "x", [None, 1, {"spec": 1, "status": {"hard": {GPU: "many"}}}]])
-def test_what_is_no_quota_says_nothing(raw: Any):
+def test_an_object_that_is_no_quota_says_nothing(raw: Any):
     assert read_remaining_quota(raw) is None

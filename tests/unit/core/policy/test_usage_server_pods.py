@@ -1,4 +1,4 @@
-"""Whose a server's pod is and what it holds, whoever made it."""
+"""The owner of a server's pod and its GPUs, whichever component made the pod."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_all_gpus_of_a_pod_count_also_those_that_are_not_offered():
         ({"amd.com/gpu": "1"}, None, {}, ""),
     ],
 )
-def test_a_pod_of_another_spawner_is_told_by_its_resource_and_its_node(
+def test_a_pod_of_another_spawner_is_recognized_by_its_resource_and_its_node(
     limits: dict[str, str], labels: dict[str, str] | None, selector: dict[str, str], slug: str
 ):
     assert server(raw({}, limits, nodeSelector=selector), labels=labels).gpu == slug
@@ -173,7 +173,7 @@ def test_a_pod_of_an_uncertain_type_counts_towards_the_pools_of_all_that_it_may_
     assert server(raw({}, {GPU: "1"}), catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
 
 
-def test_a_pod_of_which_nobody_can_tell_the_type_counts_towards_all_pools_of_its_owner():
+def test_a_pod_of_unknown_type_counts_towards_all_pools_of_its_owner():
     odd = raw({"gpu": "gone", "gpu-count": "1"}, {"example.com/odd": "1"})
     assert server(odd, catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
 

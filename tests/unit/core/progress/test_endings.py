@@ -168,7 +168,7 @@ def test_a_pod_that_is_being_ended_says_by_whom(reason: str, code: str):
         ("eks-auto-mode/compute", "Disrupted", "Deleting the pod to accommodate the terminationTime", "evicted"),
         ("pod-kueue-controller", "Stopped", "Preempted to accommodate a workload (UID: 1, JobUID: 2)", "preempted"),
         ("pod-kueue-controller", "Stopped", "The workload is deactivated", "evicted"),
-        ("somebody", "Preempted", "", "evicted"),
+        ("other-controller", "Preempted", "", "evicted"),
     ],
 )
 def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, reason: str, message: str, code: str):

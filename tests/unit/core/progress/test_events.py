@@ -35,7 +35,7 @@ JSON = st.recursive(
         ("", EventSource.OTHER),
     ],
 )
-def test_events_are_told_apart_by_who_wrote_them(component: str, source: EventSource):
+def test_events_are_distinguished_by_their_writer(component: str, source: EventSource):
     (read,) = parse_events([event(component, "FailedScheduling")], scheduler="volcano")
     assert read.source is source
 
@@ -49,7 +49,7 @@ def test_events_are_told_apart_by_who_wrote_them(component: str, source: EventSo
         {"deprecatedSource": {"component": "kubelet"}, "reportingController": "other"},
     ],
 )
-def test_whoever_recorded_an_event_who_wrote_it_is_read(raw: dict[str, Any]):
+def test_the_writer_of_an_event_is_read_from_either_field(raw: dict[str, Any]):
     assert parse_events([raw])[0].source is EventSource.KUBELET
 
 

@@ -36,7 +36,7 @@ from tests.unit.core.starts import event
         ("kubelet", "OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8"),
     ],
 )
-def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, message: str):
+def test_messages_about_the_pod_itself_are_kept(component: str, reason: str, message: str):
     assert scrub_event(event(component, reason, message))["message"] == message
 
 
@@ -44,7 +44,7 @@ def test_what_is_about_the_pod_itself_is_kept(component: str, reason: str, messa
     ("component", "reason", "message", "kept"),
     [
         ("default-scheduler", "Preempted", "Preempted by pod 6f2c on node n1", "…"),
-        ("somebody", "Scheduled", "Successfully assigned hub/jupyter-bob to n1", "…"),
+        ("other-controller", "Scheduled", "Successfully assigned hub/jupyter-bob to n1", "…"),
         ("pod-kueue-controller", "Stopped", "Preempted to accommodate a workload of bob", "…"),
         (
             "default-scheduler",
@@ -184,5 +184,5 @@ FORBIDDEN = 'pods "jupyter-ada" is forbidden:'
         pytest.param("", "", id="nothing"),
     ],
 )
-def test_of_a_refusal_only_what_is_about_the_persons_own_pod_is_told(answer: str, told: str | None):
+def test_of_a_refusal_a_user_sees_only_the_part_about_their_own_pod(answer: str, told: str | None):
     assert scrub_refusal(answer, pod_name="jupyter-ada", namespace="hub") == (answer if told is None else told)

@@ -44,7 +44,7 @@ def test_how_long_it_has_taken_is_said_after_half_a_minute(seconds: float, sente
         ),
     ],
 )
-def test_an_image_that_was_fetched_is_told_with_time_and_size(known: PulledImage, sentence: str):
+def test_an_image_that_was_fetched_is_mentioned_with_time_and_size(known: PulledImage, sentence: str):
     assert format_pulled(known) == sentence
 
 

@@ -43,7 +43,7 @@ def test_an_image_is_being_fetched(image: str, sentence: str):
     assert (found.stage, found.sentence, found.is_alarm) == (Stage.PULLING, sentence, False)
 
 
-def test_a_missing_secret_is_told_while_an_image_is_being_fetched():
+def test_a_missing_secret_is_reported_while_an_image_is_being_fetched():
     found = told(event("kubelet", "FailedToRetrieveImagePullSecret"), event("kubelet", "Pulling", f'"{IMAGE}"', at_s=1))
     assert (found.sentence, found.is_alarm) == (
         f"The image {IMAGE} is being fetched. The secret for the image's registry is missing.",
@@ -51,7 +51,7 @@ def test_a_missing_secret_is_told_while_an_image_is_being_fetched():
     )
 
 
-def test_an_image_that_was_fetched_is_told_with_the_start():
+def test_an_image_that_was_fetched_is_mentioned_with_the_start():
     found = told(event("kubelet", "Pulling", at_s=1), event("kubelet", "Pulled", PULLED, at_s=43))
     assert (found.stage, found.sentence) == (
         Stage.STARTING,
@@ -71,7 +71,7 @@ RUNS = "The program of your server is starting."
         (container(waits("CrashLoopBackOff"), last=ended("Error", 1)), []),
     ],
 )
-def test_what_was_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
+def test_a_pull_too_quick_to_be_seen_is_known(raw: Json, sentences: list[str]):
     events = parse_events([event("kubelet", "Pulled", PULLED)])
     current = describe_on_node(Facts(pod=pod(node="n", containers=[raw])), events)
     ready = describe_on_node(Facts(pod=pod(node="n", containers=[raw], conditions={"Ready": {}})), events)
@@ -100,7 +100,7 @@ def test_an_image_that_was_fetched_is_more_news_than_one_that_was_there():
         ),
     ],
 )
-def test_a_start_is_told_without_any_event(raw: Json, sentence: str):
+def test_a_start_has_messages_without_any_event(raw: Json, sentence: str):
     found = told(raw=raw)
     assert (found.stage, found.sentence) == (Stage.STARTING, sentence)
 
@@ -161,7 +161,7 @@ def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reas
         ("Unable to attach or mount volumes: timed out", None),
     ],
 )
-def test_what_is_missing_is_given_up_after_a_while(message: str, code: str | None):
+def test_a_start_with_a_missing_volume_is_given_up_after_a_while(message: str, code: str | None):
     found = told(event("kubelet", "FailedMount", message))
     assert (found.failure.code if found.failure else None, found.after_s) == (code, 45.0 if code else 0.0)
 

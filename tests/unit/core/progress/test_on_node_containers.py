@@ -158,7 +158,7 @@ def test_pulls_of_other_images_that_failed_do_not_count():
     assert (found.after_s, found.event) == (20.0, None)
 
 
-def test_a_missing_secret_is_told_beside_an_image_that_is_denied():
+def test_a_missing_secret_is_reported_beside_an_image_that_is_denied():
     raw = [event("kubelet", "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")]
     found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", DENIED))]), parse_events(raw))
     assert found is not None
@@ -207,7 +207,7 @@ def test_what_goes_on_as_it_should_is_no_trouble(state: Json):
     assert find_container_trouble(pod(containers=[state]), ()) is None
 
 
-def test_the_worst_is_told():
+def test_the_worst_is_reported():
     states = [container(waits("ErrImagePull", "i/o timeout"), name="a"), container(waits("InvalidImageName"))]
     found = find_container_trouble(pod(containers=states), ())
     assert found is not None

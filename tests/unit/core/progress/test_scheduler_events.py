@@ -116,7 +116,7 @@ def test_a_message_that_is_cut_says_what_it_says():
     assert (read.nodes, read.counts[S.DEVICES]) == (61, 1)
 
 
-def test_what_is_said_of_preemption_says_nothing_of_the_nodes():
+def test_the_part_about_preemption_says_nothing_of_the_nodes():
     text = (
         "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     )

@@ -39,7 +39,7 @@ def test_a_start_goes_through_its_stages():
     assert percents[-2] <= 90 < percents[-1]
 
 
-def test_what_was_too_quick_to_be_seen_is_said_once():
+def test_a_pull_too_quick_to_be_seen_is_mentioned_once():
     start = Start()
     pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
     runs = "The program of your server is starting."
@@ -57,7 +57,7 @@ def test_what_was_too_quick_to_be_seen_is_said_once():
     ]
 
 
-def test_what_is_known_late_of_a_step_is_not_said_after_the_next_one():
+def test_late_news_of_a_step_is_not_shown_after_the_next_one():
     start = Start()
     pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
     running = pod(node="n", containers=[container({"running": {}})])
@@ -94,7 +94,7 @@ def test_the_bar_moves_while_there_is_nothing_to_say():
     assert start.progress.percent > before
 
 
-def test_what_is_said_in_turns_is_not_said_each_time():
+def test_alternating_messages_are_not_repeated_each_time():
     start = Start()
     other = event("default-scheduler", "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu.")
     told = [start.at(at_s, pod(), other if at_s % 2 else FAILED_SCHEDULING) for at_s in range(40, 60)]
@@ -163,7 +163,7 @@ def test_what_never_fits_is_not_believed_for_being_looked_at_again():
     assert start.code == "never_fits"
 
 
-def test_an_image_that_does_not_exist_is_told_at_once_and_ends_the_start_soon():
+def test_an_image_that_does_not_exist_is_reported_at_once_and_ends_the_start_soon():
     start = Start()
     failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])
     sentence = f"The image {IMAGE} does not exist, or not under this tag."
@@ -215,7 +215,7 @@ def test_an_image_that_could_be_had_after_all_ends_nothing():
         (pod(node="n", conditions={"DisruptionTarget": {"reason": "PreemptionByScheduler"}}), "preempted"),
     ],
 )
-def test_what_is_sure_ends_a_start_at_once(raw: Json, code: str):
+def test_a_certain_failure_ends_a_start_at_once(raw: Json, code: str):
     start = Start()
     start.at(1, CREATING)
     start.at(6, raw)

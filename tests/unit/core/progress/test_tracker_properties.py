@@ -1,4 +1,4 @@
-"""Laws of a start's progress, whatever the API sends, and whoever else is in the cluster."""
+"""Laws of a start's progress, whatever the API sends, and whatever else is in the cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, wa
 from tests.unit.pseudo import PSEUDO, bare
 
 OTHER = "zaphod"
-"""Somebody else, who is in all that Kubernetes says."""
+"""Another user, named in everything that Kubernetes says."""
 
 MESSAGES = (
     "0/9 nodes are available: 4 Insufficient nvidia.com/gpu, 5 node(s) had untolerated taint {user: zaphod}.",
@@ -168,7 +168,7 @@ def test_nothing_is_said_twice_in_a_row_and_nothing_after_the_end(sights: list[S
 
 
 @given(st.lists(SIGHTS, max_size=12))
-def test_nobody_else_is_named(sights: list[Sight]):
+def test_no_other_user_is_named(sights: list[Sight]):
     for report in reports(sights):
         assert OTHER not in report.sentence
         assert OTHER not in (report.failure.sentence if report.failure else "")

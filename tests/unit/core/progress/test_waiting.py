@@ -147,7 +147,7 @@ def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
         (Verdict(outcome=Outcome.UNKNOWN), "Waiting for 1 × A100: 2 nodes don't have enough free."),
     ],
 )
-def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
+def test_the_reason_of_a_wait_follows_from_the_verdict(verdict: Verdict, sentence: str):
     found = told(verdict=verdict)
     assert (found.sentence, found.failure) == (sentence, None)
     is_calm = told(verdict=verdict, is_early=True)
@@ -191,7 +191,7 @@ def test_a_new_node_on_its_way_is_no_alarm_whatever_else_is_said(verdict: Verdic
     )
 
 
-def test_how_long_a_new_node_takes_is_told():
+def test_the_time_of_a_new_node_is_shown():
     found = told(
         verdict=Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6),
         events=[event("cluster-autoscaler", "TriggeredScaleUp")],
@@ -224,7 +224,7 @@ def test_room_that_is_being_made_is_no_alarm():
         ("1 not ready for scale-up", "No new node can be added right now."),
     ],
 )
-def test_why_no_node_is_added_is_told(message: str, sentence: str):
+def test_the_reason_why_no_node_is_added_is_shown(message: str, sentence: str):
     text = f"pod didn't trigger scale-up: {message}"
     found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", text)])
     assert found.sentence == f"Waiting for 1 × A100: 2 nodes don't have enough free. {sentence}"
@@ -246,5 +246,5 @@ def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
         (36000, "Gives up in 10 h."),
     ],
 )
-def test_how_long_it_waits_at_most_is_told(left_s: float | None, sentence: str):
+def test_the_time_left_is_shown(left_s: float | None, sentence: str):
     assert format_time_left(left_s) == sentence

@@ -74,7 +74,7 @@ def place(reason: QueueReason | None = None, position: int | None = None, requeu
         ),
     ],
 )  # fmt: skip
-def test_the_place_in_the_queue_is_told(found: QueuePlace | None, sentence: str):
+def test_the_place_in_the_queue_is_shown(found: QueuePlace | None, sentence: str):
     message = describe_queue(GATED, (), place=found)
     assert (message.stage, message.sentence, message.is_alarm, message.failure) == (Stage.QUEUED, sentence, False, None)
 

@@ -159,7 +159,7 @@ def test_an_amount_without_bounds_cannot_be_chosen():
     assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
 
 
-def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
+def test_an_amount_without_a_field_cannot_be_chosen_either():
     problems = Problems()
     problems.check_amount(RUN_TIME, "8h", bounds=None)
     assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
@@ -182,7 +182,7 @@ def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int
         ([], "wrong_type"),
     ],
 )
-def test_what_is_no_whole_number_is_noted(value: object, code: str):
+def test_a_count_that_is_no_whole_number_is_noted(value: object, code: str):
     problems = Problems()
     assert problems.check_gpu_count(value, T4) == 0
     assert noted(problems)["gpu_count"][0] == code

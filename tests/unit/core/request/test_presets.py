@@ -185,7 +185,7 @@ def test_amounts_that_it_leaves_out_are_the_forms_defaults_and_it_has_no_default
     assert [validate({"preset": slug}, CATALOG).gpu for slug in ("plain", "free")] == ["t4", None]
 
 
-def test_what_has_no_limit_has_none_in_the_pod():
+def test_an_unlimited_amount_has_no_limit_in_the_pod():
     pod = placed({"preset": "free"})
     assert (pod.cpu_limit_millis, pod.cpu_request_millis) == (NO_LIMIT, 500)
     # Without a guarantee, the pod requests what KubeSpawner's own traits say.
@@ -304,7 +304,7 @@ def test_a_start_timeout_of_the_image_or_type_never_shortens_the_wait(
 
 
 @pytest.mark.parametrize("value", ["900", True, None, 1.5])
-def test_what_is_no_number_of_seconds_is_no_start_timeout(value: object):
+def test_a_value_that_is_no_number_of_seconds_is_no_start_timeout(value: object):
     catalog = with_presets(preset("p", overrides={"start_timeout": value}))
     assert placed({"preset": "p"}, catalog).start_timeout_s is None
 
@@ -417,7 +417,7 @@ def test_an_image_that_the_user_names_takes_the_place_of_an_entry():
         ({}, "wrong_type"),
     ],
 )
-def test_what_is_no_image_is_refused(reference: object, code: str):
+def test_text_that_is_no_image_is_refused(reference: object, code: str):
     assert codes({"preset": "pictured", "custom_image": reference}) == {"custom_image": code}
 
 
@@ -470,7 +470,7 @@ def test_the_summary_names_the_preset(options: dict[str, Any], summary: str):
     image=st.sampled_from([None, "", OWN, "acme/own:1", "nothing at all"]),
     only_presets=st.booleans(),
 )
-def test_what_is_stored_is_the_same_choice_again(
+def test_stored_options_are_the_same_choice_again(
     slug: str, chosen: dict[str, Any], image: str | None, only_presets: bool
 ):
     catalog = replace(CATALOG, only_presets=only_presets)
@@ -575,7 +575,7 @@ def test_an_entry_is_found_among_many_combinations(choices: list[PresetChoice], 
         pytest.param(entry("x"), "run_time", 1 + 1 + 4 * 3 + 256, id="a field that depends on others"),
     ],
 )
-def test_a_preset_that_nobody_may_have_costs_few_checks(first: PresetVariant, field: str, checks: int):
+def test_a_preset_that_no_user_may_have_costs_few_checks(first: PresetVariant, field: str, checks: int):
     checked = []
 
     def deny(selection: Selection) -> list[Problem]:

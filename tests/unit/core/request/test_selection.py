@@ -153,7 +153,7 @@ def test_options_that_were_read_once_read_the_same_again(options: dict[str, obje
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
-def test_what_is_missing_takes_the_default(nothing: object):
+def test_missing_options_take_the_default(nothing: object):
     assert validate(nothing, CATALOG) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
 
 
@@ -252,7 +252,7 @@ def test_a_reference_goes_before_the_image_of_a_preset():
     assert (selection.image, selection.custom_image, selection.gpu) == ("", OWN, "t4")
 
 
-def test_what_is_in_an_image_that_a_person_names_is_not_known_and_refuses_no_gpu():
+def test_the_contents_of_a_custom_image_are_unknown_and_refuse_no_gpu():
     assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOG).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
 
 
@@ -340,7 +340,7 @@ def test_options_are_written_in_the_contracts_notation():
     ("millis", "text"),
     [(500, "Plain · 0.5 CPU · 8 GiB"), (1000, "Plain · 1 CPU · 8 GiB"), (2000, "Plain · 2 CPUs · 8 GiB")],
 )
-def test_the_summary_counts_cpus_in_words_people_use(millis: int, text: str):
+def test_the_summary_counts_cpus_in_common_words(millis: int, text: str):
     assert summarize_selection(Selection(image="plain", cpu_millis=millis, memory_bytes=8 * GIB), CATALOG) == text
 
 

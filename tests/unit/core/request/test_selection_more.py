@@ -1,4 +1,4 @@
-"""What few people ask for: how long a server runs, and the size of its /dev/shm."""
+"""Rarely used options: how long a server runs, and the size of its /dev/shm."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_a_node_lacks_what_others_requested():
     )
 
 
-def test_what_is_not_asked_for_is_not_lacking():
+def test_resources_that_are_not_requested_are_not_lacking():
     assert find_shortages(wanted(cpu=100), NODE, requested={"memory": 99}) == ()
 
 

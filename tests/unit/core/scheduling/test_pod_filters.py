@@ -69,7 +69,7 @@ def test_a_pod_goes_where_the_pods_are_that_it_wants_to_be_near():
     assert obstacles(own, pod("db", "a"), pod("db", "c")) == {}
 
 
-def test_a_pod_that_wants_to_be_near_nobody_there_goes_nowhere():
+def test_a_pod_that_wants_to_be_near_a_missing_pod_goes_nowhere():
     assert obstacles(pod(affinity=(NEAR_DB,))).keys() == {"a", "b", "c"}
 
 
@@ -106,7 +106,7 @@ def test_rules_by_labels_of_namespaces_are_undecided_where_they_matter():
     assert obstacles(pod(affinity=(SOMEWHERE,)), pod("db", "a")) == {**undecided_in_x, "c": [Reason.POD_AFFINITY]}
 
 
-def test_where_only_maybe_nobody_is_meant_the_first_pod_is_undecided():
+def test_where_only_maybe_no_pod_matches_the_first_pod_is_undecided():
     own = pod("db", affinity=(SOMEWHERE,))
     assert obstacles(own) == {name: [Reason.UNDECIDED] for name in "abc"}
     own = pod("db", affinity=(replace(SOMEWHERE, namespaces=frozenset({"n"})),))
@@ -134,6 +134,6 @@ def test_everything_in_the_way_is_found():
     assert obstacles(own, guard) == {"a": [Reason.HOST_PORT, *apart], "b": apart}
 
 
-def test_what_a_pod_demands_and_nobody_decides_is_said():
+def test_demands_of_a_pod_that_no_filter_decides_are_named():
     found = find_undecided(pod(unread_claims=("home",), undecided=("something else",)))
     assert [each.detail for each in found] == ["something else", "a volume claim that wasn't checked"]

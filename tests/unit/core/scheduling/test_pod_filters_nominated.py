@@ -76,7 +76,7 @@ def test_they_keep_pods_away_and_are_kept_away_from():
     assert reasons(pod(constraints={"anti_affinity": (OF_A_TEAM,)}), nominated()) == [Reason.UNDECIDED]
 
 
-def test_their_rules_do_not_count_where_nobody_else_has_any():
+def test_their_rules_do_not_count_where_no_other_pod_has_any():
     assert reasons(pod(), nominated(constraints={"anti_affinity": (APART,)})) == []
 
 
@@ -109,7 +109,7 @@ def test_on_a_node_that_makes_no_domain_they_spread_nothing():
     assert spread.allows_with(NODE, [nominated(), nominated()])
 
 
-def test_what_is_requested_counts_them():
+def test_requested_amounts_count_nominated_pods():
     occupancy = Occupancy.build([NODE], [nominated(3), pod("bound", 2, node="a")])
     assert NominatedPods(pod(), occupancy).get_requested("a") == {"cpu": 5, "pods": 2}
     assert NominatedPods(pod(), occupancy).get_requested("b") == {}

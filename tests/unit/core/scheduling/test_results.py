@@ -14,7 +14,7 @@ def test_obstacles_are_in_the_order_of_the_filters_each_once():
     assert sort_obstacles((CPU, MEMORY, PORT, CPU)) == (PORT, CPU, MEMORY)
 
 
-def test_what_is_undecided_does_not_matter_where_something_is_decided():
+def test_undecided_obstacles_do_not_matter_beside_decided_ones():
     assert sort_obstacles((OPEN, CPU)) == (CPU,)
     assert sort_obstacles((OPEN,)) == (OPEN,)
 

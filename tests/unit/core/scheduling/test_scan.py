@@ -91,7 +91,7 @@ def test_copies_that_have_a_say_in_each_others_place_are_not_counted():
     assert (found.answer, found.places, found.places_exact) == (Answer.YES, 1, False)
 
 
-def test_what_is_undecided_leaves_no_sure_place():
+def test_an_undecided_demand_leaves_no_sure_place():
     occupancy = Occupancy.build([node("a"), node("b", 1)], [])
     found = scan_nodes(pod(undecided=("a claim",)), occupancy)
     assert found == ScanResult(
@@ -107,7 +107,7 @@ def test_what_is_undecided_leaves_no_sure_place():
     )
 
 
-def test_what_is_undecided_does_not_matter_where_no_node_is_left():
+def test_an_undecided_demand_does_not_matter_where_no_node_is_left():
     found = scan_nodes(pod(undecided=("a claim",)), Occupancy.build([node("a", 1)], []))
     assert (found.answer, found.undecided) == (Answer.NO, ())
 
@@ -189,7 +189,7 @@ def test_several_sizes_at_once_fit_where_each_fits(nodes: list[Node], pods: list
     assert find_fitting_sizes(asking, sizes, occupancy=occupancy) == fits
 
 
-def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
+def test_on_nodes_whose_devices_have_no_count_no_place_is_sure():
     unsure = ObstacleGroup(nodes=1, obstacles=(UNKNOWN_AMOUNTS,))
     wanted = replace(pod(), requests={"cpu": 2, GPU: 1})
     counted = node("b", allocatable={"cpu": 8, "pods": 10, GPU: 1})
@@ -207,7 +207,7 @@ def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
     )
 
 
-def test_what_a_node_lacks_in_any_case_outweighs_what_nobody_can_count():
+def test_a_known_lack_of_a_node_outweighs_devices_without_a_count():
     wanted = replace(pod(9), requests={"cpu": 9, GPU: 1})
     found = scan_nodes(wanted, Occupancy.build([node("a", uncounted=frozenset({GPU}))], []))
     assert (found.answer, found.fit_if_empty) == (Answer.NO, 0)

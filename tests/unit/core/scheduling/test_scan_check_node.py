@@ -52,7 +52,7 @@ def test_a_gated_pod_goes_nowhere():
     assert fit(pod(99, is_gated=True)) == FitResult(answer=Answer.NO, obstacles=(Obstacle(reason=Reason.GATED),))
 
 
-def test_what_nobody_decides_is_never_yes():
+def test_a_demand_that_no_filter_decides_is_never_yes():
     words = Obstacle(reason=Reason.UNDECIDED, detail="a claim")
     assert fit(pod(undecided=("a claim",))) == FitResult(answer=Answer.UNKNOWN, obstacles=(words,))
     assert fit(pod(undecided=("a claim",)), pod(8, "a")).answer is Answer.NO
@@ -75,7 +75,7 @@ def test_a_node_holds_so_many_pods():
 
 @given(st.lists(NODES, min_size=2, max_size=8), st.lists(OTHERS, max_size=6), ASKING, st.data())
 def test_a_pod_that_leaves_takes_no_room_away(nodes: list[Node], pods: list[Pod], asking: Pod, data: st.DataObject):
-    # A pod without labels is near nobody's heart: no affinity and no spreading counts it.
+    # No affinity and no spreading counts a pod without labels.
     constraints = replace(
         asking.constraints, affinity=tuple(each for each in asking.constraints.affinity if each.selector)
     )

@@ -1,4 +1,4 @@
-"""Numbers are read as people write them in their language, and are never taken for a thousand times as much."""
+"""Numbers are read as users write them in their language, and are never taken for a thousand times as much."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_thousands_are_never_read_as_a_thousandth_or_as_a_thousand_times(
         pytest.param(ENGLISH, "1.125", 1125, id="English, three decimals"),
     ],
 )
-def test_what_is_read(language: Language, typed: str, millis: int):
+def test_numbers_with_these_marks_are_read(language: Language, typed: str, millis: int):
     with use_language(language):
         assert parse_cpu(sent("cpu", typed)) == millis
 
@@ -102,7 +102,7 @@ def test_what_is_read(language: Language, typed: str, millis: int):
         pytest.param(load_languages()["zh-cn"], "0,5", id="Chinese 0,5"),
     ],
 )
-def test_what_is_not_read(language: Language, typed: str):
+def test_numbers_with_these_marks_are_refused(language: Language, typed: str):
     with use_language(language), pytest.raises(QuantityError):
         parse_cpu(sent("cpu", typed))
 

@@ -83,7 +83,7 @@ def test_nothing_is_said_in_no_language():
         assert (gettext(""), translate_now("")) == ("", "")
 
 
-def test_what_is_kept_is_english_until_it_is_said():
+def test_a_lazy_text_is_english_until_it_is_translated():
     text = gettext_lazy("No {gpu}.", gpu=gettext_lazy("a free {gpu}", gpu="A100"))
     assert (text, isinstance(text, LazyText), translate_now(text)) == ("No a free A100.", True, "No a free A100.")
     with use_language(GERMAN):
@@ -91,6 +91,6 @@ def test_what_is_kept_is_english_until_it_is_said():
         assert gettext("No {gpu}.", gpu=gettext_lazy("a free {gpu}", gpu="T4")) == "Keine eine freie T4."
 
 
-def test_what_somebody_wrote_is_left_as_it_is():
+def test_text_that_an_admin_wrote_is_left_as_it_is():
     with use_language(GERMAN):
         assert translate_now("No {gpu}.") == "No {gpu}."

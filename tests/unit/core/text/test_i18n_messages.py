@@ -1,4 +1,4 @@
-"""Whatever people are told is in their language: nothing but names, numbers and units stands outside of a message."""
+"""All text for users is in their language: only names, numbers and units stand outside of a message."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ LENGTHS = st.integers(1, 10**7).map(lambda minutes: minutes * MINUTE)
 
 
 @given(LENGTHS)
-def test_a_length_of_time_in_user_options_reads_back_as_the_same(length_s: int):
+def test_a_duration_in_user_options_reads_back_as_the_same(length_s: int):
     assert parse_duration(format_duration_option(length_s)) == length_s
 
 
 @given(LENGTHS)
-def test_a_length_of_time_for_people_reads_back_as_the_same(length_s: int):
+def test_a_duration_for_users_reads_back_as_the_same(length_s: int):
     assert parse_duration(format_duration(length_s)) == length_s
 
 
@@ -49,7 +49,7 @@ def test_a_length_of_time_for_people_reads_back_as_the_same(length_s: int):
         ("0m", 0),
     ],
 )
-def test_a_length_of_time_is_read_in_units(text: str, length_s: int):
+def test_a_duration_is_read_in_units(text: str, length_s: int):
     assert parse_duration(text) == length_s
 
 
@@ -60,7 +60,7 @@ def test_a_length_of_time_is_read_in_units(text: str, length_s: int):
         *("2h30", "8  h", "8h  30m", "\u0668h", "8\u00a0h", "infd", "NaNh", "9" * 64 + "h", None, True, 8, 8.0, ["8h"]),
     ],
 )
-def test_what_is_no_length_of_time_is_refused(junk: object):
+def test_text_that_is_no_duration_is_refused(junk: object):
     with pytest.raises(QuantityError, match=r"^must be a duration with a unit, such as 30m, 8h or 2d$"):
         parse_duration(junk)
 

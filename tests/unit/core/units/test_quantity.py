@@ -42,7 +42,7 @@ SUFFIXES = {
 
 
 @given(AMOUNTS)
-def test_memory_for_people_reads_back_as_the_same_bytes(size: int):
+def test_memory_for_users_reads_back_as_the_same_bytes(size: int):
     assert parse_memory(format_memory(size)) == size
 
 
@@ -57,7 +57,7 @@ def test_memory_of_a_form_field_reads_back_as_the_same_bytes(size: int):
 
 
 @given(st.integers(0, 2**40))
-def test_cpus_for_people_read_back_as_the_same_millicores(millis: int):
+def test_cpus_for_users_read_back_as_the_same_millicores(millis: int):
     assert parse_cpu(format_cpu(millis)) == millis
 
 
@@ -127,7 +127,7 @@ def test_memory_is_read_as_jupyterhub_reads_it(text: object, size: int):
         [1],
     ],
 )
-def test_what_is_no_memory_is_refused(junk: object):
+def test_text_that_is_no_memory_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_memory(junk)
 
@@ -142,7 +142,7 @@ def test_cpus_are_read_in_millicores(text: object, millis: int):
 @pytest.mark.parametrize(
     "junk", ["", "m", "2 CPUs", "1e3", "-1", "+1", "½", None, True, float("nan"), float("inf"), [2]]
 )
-def test_what_is_no_number_of_cpus_is_refused(junk: object):
+def test_text_that_is_no_number_of_cpus_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_cpu(junk)
 
@@ -172,7 +172,7 @@ def test_kubernetes_units_are_kubernetes_own(text: object, number: Fraction | in
 @pytest.mark.parametrize(
     "junk", ["", "1 G", "1g", "1KiB", "-1", "1e999", "1e9999999999", "9223372036854775808", "10E", None, True, {}]
 )
-def test_what_is_no_kubernetes_quantity_is_refused(junk: object):
+def test_text_that_is_no_kubernetes_quantity_is_refused(junk: object):
     with pytest.raises(QuantityError):
         parse_quantity(junk)
 

@@ -23,7 +23,7 @@ def test_cpus_that_were_chosen_are_exact(millis: int, text: str):
     assert format_exact_cpus(millis) == text
 
 
-def test_what_is_there_is_rounded_down():
+def test_available_amounts_are_rounded_down():
     assert (
         format_rounded_cpus(63_770, round_up=False),
         format_rounded_memory(503 * GIB + GIB // 2 - 1, round_up=False),
@@ -39,6 +39,6 @@ def test_memory_is_shown_in_tenths(size: int, text: str):
 
 
 @given(st.integers(0, 2**45), st.integers(1, 2**40))
-def test_what_is_needed_never_looks_like_what_is_there_and_less(has: int, more: int):
+def test_a_larger_request_never_looks_like_the_smaller_available_amount(has: int, more: int):
     assert format_rounded_memory(has + more) != format_rounded_memory(has, round_up=False)
     assert format_rounded_cpus(has + more) != format_rounded_cpus(has, round_up=False)

@@ -109,7 +109,7 @@ DEMO = replace(
         pytest.param("a100-80", 8, {"a100-80": 4, "a100": 4}, [("a100-80", 4)], id="half"),
     ],
 )
-def test_what_is_offered_instead_has_about_as_much_gpu_memory(
+def test_alternatives_have_about_as_much_gpu_memory(
     gpu: str, count: int, free: dict[str, int], offered: list[tuple[str, int]]
 ):
     wanted = replace(WANTED, image="any", gpu=gpu, gpu_count=count)
@@ -232,7 +232,7 @@ selections = st.builds(
 
 
 @given(selections, st.dictionaries(st.sampled_from([None, *CATALOG.gpus]), st.tuples(amounts, amounts, amounts)))
-def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
+def test_alternatives_fit_are_new_are_valid_and_cost_few_checks(
     wanted: Selection, room: dict[str | None, tuple[int, int, int]]
 ):
     asked: list[Selection] = []

@@ -166,7 +166,7 @@ def test_pods_wait_for_what_their_selector_allows(changes: dict[str, Any], waiti
     assert found(node("a", 4), pods=(pod("1", None, 2, **changes),)).waiting == waiting
 
 
-def test_where_device_plugins_are_not_there_nobody_knows_how_many_there_are():
+def test_without_device_plugins_the_number_of_gpus_is_unknown():
     silent = node("a", 0)
     never_had = replace(silent, allocatable={"cpu": 8000, "pods": 4}, capacity={"cpu": 8000, "pods": 4})
     assert found(silent) == UNKNOWN_AVAILABILITY
@@ -268,14 +268,14 @@ def test_very_many_changes_between_two_questions_are_all_counted():
     assert [each.free for each in count_availability([T4, A100], inventory, cache=cache)] == [1, 4]
 
 
-def test_what_nobody_can_count_is_unknown_and_not_left_out():
+def test_devices_without_a_count_are_unknown_and_not_left_out():
     uncounted = node("b", allocatable={"cpu": 8000, "pods": 4}, capacity={}, uncounted=frozenset({GPU}))
     assert found(node("a", 4), uncounted) == UNKNOWN_AVAILABILITY
     assert found(node("a", 4), uncounted, gpu=replace(T4, match={PRODUCT: ("other",)})).total == 0
     assert found(node("a", 4), replace(uncounted, uncounted=frozenset({MIG}))).free == 4
 
 
-def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_anybody_looks():
+def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_can_be_seen():
     nodes = (node("a", 4), node("b", 4, "A100"))
     elsewhere = [PodConstraints(node_selector={"pool": str(number)}) for number in range(12)]
     others = tuple(pod(str(number), None, 1, constraints=each) for number, each in enumerate(elsewhere))

@@ -1,4 +1,4 @@
-"""What the hub's own servers hold of each GPU type."""
+"""GPUs of each type that the hub's own servers hold."""
 
 from __future__ import annotations
 

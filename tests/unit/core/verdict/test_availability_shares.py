@@ -1,4 +1,4 @@
-"""What belongs to one GPU of a node's CPU and memory."""
+"""The share of a node's CPU and memory that belongs to one of its GPUs."""
 
 from __future__ import annotations
 

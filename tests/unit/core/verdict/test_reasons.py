@@ -123,7 +123,7 @@ def test_what_may_be_added_counts_as_there():
         ((pod(1, on="b"),), pod(), "other servers keep it off the nodes with a free A100"),
     ],
 )
-def test_what_is_taken_is_said_in_the_users_words(pods: tuple[Pod, ...], wanted: Pod, clause: str):
+def test_amounts_in_use_are_named_in_the_users_words(pods: tuple[Pod, ...], wanted: Pod, clause: str):
     assert waits(wanted, node("a", 4, 32, 256), node("b", 1, 64, 128), pods=pods) == clause
 
 
@@ -156,7 +156,7 @@ def test_units_that_all_broke_may_be_repaired(broken: int, clause: str):
     assert waits(pod(), node("a", 0, capacity={GPU: broken})) == clause
 
 
-def test_units_that_the_server_could_not_use_are_told_apart():
+def test_units_that_the_server_could_not_use_are_distinguished():
     nodes = (node("a"), node("b", cpu=2), node("c", taints=(CORDONED,)))
     assert waits(pod(), *nodes, pods=(pod(4, on="a"),)) == "all 4 that the server could use now are in use"
 
@@ -179,13 +179,13 @@ SOME = frozenset({GPU})
 
 
 @pytest.mark.parametrize("changes", [{}, {"unschedulable": True}, {"taints": (CORDONED,)}])
-def test_a_node_may_hold_what_nobody_can_count_on_it(changes: dict[str, Any]):
+def test_a_node_may_hold_devices_without_a_count(changes: dict[str, Any]):
     uncounted = node(gpus=0, uncounted=SOME, **changes)
     assert find_candidate_nodes(pod(8), [[uncounted]]) == [uncounted]
     assert find_candidate_nodes(pod(8, cpu=96), [[uncounted]]) == []
 
 
-def test_no_number_is_given_of_what_nobody_can_count():
+def test_no_number_is_given_of_devices_without_a_count():
     uncounted = node(gpus=0, uncounted=SOME)
     clause = "no node with 8 × A100 has 96 CPUs; the largest has 64"
     assert never(pod(8, cpu=96), uncounted, node("m")) == clause

@@ -45,7 +45,7 @@ def test_a_pod_that_fits_starts_now_with_places_left():
     assert judged(pod(), node(), node("m"), pods=FULL) == Verdict(outcome=Outcome.NOW, places=4, age_s=1.0)
 
 
-def test_more_places_than_anybody_needs_are_not_counted():
+def test_more_places_than_any_user_needs_are_not_counted():
     found = judged(pod(), node(gpus=200, allocatable={"cpu": 10**9, "memory": 2**60, "pods": 500, GPU: 200}))
     assert (found.outcome, found.places, found.places_exact) == (Outcome.NOW, 100, False)
 
@@ -57,7 +57,7 @@ def test_a_pod_waits_when_all_are_in_use():
     )
 
 
-def test_the_next_one_is_told_so():
+def test_the_next_in_line_reads_so():
     assert said(pod(), node(), pods=FULL) == "Will wait: all 4 are in use. You'd be next in line."
 
 
@@ -97,7 +97,7 @@ def test_what_a_new_node_would_take_is_not_never(gpus: int):
         {"allocatable": {"cpu": 64_000, "memory": 256 * GIB, "pods": 10, GPU: 0}},
     ],
 )
-def test_what_is_out_of_service_may_come_back(changes: dict[str, Any]):
+def test_a_node_out_of_service_may_come_back(changes: dict[str, Any]):
     assert judged(pod(), node(**changes)).outcome is Outcome.WAITS
 
 
@@ -114,13 +114,13 @@ def test_without_nodes_all_is_unknown():
 
 
 @pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
-def test_without_pods_only_never_can_be_told(gpus: int, outcome: Outcome):
+def test_without_pods_only_never_is_certain(gpus: int, outcome: Outcome):
     assert predict_verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
 
 
 @pytest.mark.parametrize("age_s", [MAX_DATA_AGE_S + 1, None])
 @pytest.mark.parametrize("gpus", [1, 5])
-def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
+def test_old_data_is_not_relied_on(age_s: float | None, gpus: int):
     found = predict_verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
@@ -161,12 +161,12 @@ def test_a_server_that_fits_no_node_for_now_waits_whatever_its_runtime_class_add
     assert (found.outcome, found.reason) == (Outcome.WAITS, "All 4 are in use.")
 
 
-def test_what_is_not_decided_is_unknown_and_never_now():
+def test_an_undecided_demand_is_unknown_and_never_now():
     wanted = pod(constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert said(wanted, node()) == "Availability unknown: it depends on a resource claim."
 
 
-def test_what_is_not_decided_does_not_hide_what_can_never_be():
+def test_an_undecided_demand_does_not_hide_an_impossible_one():
     wanted = pod(gpus=5, constraints=replace(ON_T4, undecided=("a resource claim",)))
     assert judged(wanted, node()).outcome is Outcome.NEVER
 
@@ -234,7 +234,7 @@ def test_a_server_without_a_gpu_is_judged_as_well():
 
 
 @given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
-def test_there_is_always_one_sentence_that_names_nobody(
+def test_there_is_always_one_sentence_that_names_no_node_and_no_pod(
     drawn: list[dict[str, Any]],
     others: list[Pod],
     gpus: int,
@@ -243,13 +243,13 @@ def test_there_is_always_one_sentence_that_names_nobody(
     scalable_pools: tuple[ScalableNodePool, ...] | None,
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
-    named = tuple(replace(each, name=f"somebody-{number}") for number, each in enumerate(others))
+    named = tuple(replace(each, name=f"stranger-{number}") for number, each in enumerate(others))
     known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, scalable_pools=scalable_pools)
     found = predict_verdict(pod(gpus=gpus), known, gpu=gpu)
     text = format_verdict(found)
     assert text.endswith(".")
     assert ".." not in text
-    assert [name for name in (*(each.name for each in own), "somebody", "nvidia.com") if name in text] == []
+    assert [name for name in (*(each.name for each in own), "stranger", "nvidia.com") if name in text] == []
     if stale:
         assert found.outcome in (Outcome.UNKNOWN, Outcome.NEVER)
 
@@ -265,12 +265,12 @@ def test_starting_now_is_what_the_verdict_says(
 
 
 @pytest.mark.parametrize("unread", [Inventory(age_s=1.0), Inventory(nodes=(node(),), age_s=1.0)])
-def test_what_is_not_known_does_not_start_now(unread: Inventory):
+def test_unread_data_never_means_now(unread: Inventory):
     assert not starts_now(pod(), unread)
 
 
 @given(nodes, pods, st.integers(1, 6))
-def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
+def test_never_is_said_whatever_pods_run_there(drawn: list[dict[str, Any]], others: list[Pod], gpus: int):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
     empty, busy = (predict_verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))

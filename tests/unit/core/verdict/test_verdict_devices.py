@@ -1,4 +1,4 @@
-"""What only drivers of Dynamic Resource Allocation offer, and devices whose plugin or driver is not there."""
+"""Devices that only drivers of Dynamic Resource Allocation offer, and devices without their plugin or driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.core.verdicts import (
 )
 
 
-def test_where_nobody_can_count_the_devices_nothing_is_said_and_nothing_refused():
+def test_where_devices_cannot_be_counted_nothing_is_said_and_nothing_refused():
     has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
     uncounted = node(allocatable=has, capacity=has, uncounted=frozenset({GPU}))
     found = judged(pod(), uncounted)
@@ -58,7 +58,7 @@ def test_what_a_silent_node_may_have_is_for_whom_the_node_is(why_not: dict[str, 
     assert judged(pod(), node(allocatable=SILENT, capacity=SILENT, **why_not)).outcome is Outcome.NEVER
 
 
-def test_devices_by_their_class_are_counted_by_nobody():
+def test_devices_of_a_class_are_not_counted():
     asked = {"limits": {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": "1"}}
     raw = {"metadata": {"name": "mine", "namespace": "s"}, "spec": {"containers": [{"resources": asked}]}}
     wanted = decode.decode_pod(raw)
@@ -85,7 +85,7 @@ BARE = node(allocatable=CPU_ONLY, capacity=CPU_ONLY)
 @pytest.mark.parametrize(
     "changes", [{"unschedulable": True}, {"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule"),)}]
 )
-def test_devices_that_nobody_can_count_may_come_back_with_their_node(changes: dict[str, Any]):
+def test_devices_without_a_count_may_come_back_with_their_node(changes: dict[str, Any]):
     found = judged(pod(), replace(BARE, uncounted=frozenset({GPU}), **changes))
     assert (found.outcome, found.reason) == (Outcome.WAITS, "The nodes with a T4 take no new servers right now.")
 
@@ -147,7 +147,7 @@ def test_of_device_plugins_a_pod_gets_more():
     assert predict_verdict(pod(gpus=40), there, gpu=T4).outcome is Outcome.NOW
 
 
-def test_devices_of_drivers_that_nobody_can_count_have_the_limit_too():
+def test_devices_of_drivers_without_a_count_have_the_limit_too():
     there = of_a_driver(n=NodeDevices(uncounted=frozenset({GPU})))
     wanted = [pod(gpus=gpus) for gpus in (32, 33)]
     assert [predict_verdict(each, there, gpu=T4).outcome for each in wanted] == [Outcome.UNKNOWN, Outcome.NEVER]

@@ -1,4 +1,4 @@
-"""What may be added: by the admin's word, and by Karpenter's NodePools."""
+"""Nodes that may be added: by the admin's settings, and by Karpenter's NodePools."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_quickest_pool_is_named():
 
 
 class Asked(dict[str, int]):
-    """Amounts that count how often somebody asks for one."""
+    """Amounts that count how often they are read."""
 
     times = 0
 
@@ -166,7 +166,7 @@ def test_a_pool_of_which_too_little_is_known_leaves_it_open():
     )
 
 
-def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
+def test_where_node_pools_could_not_be_read_nothing_is_impossible():
     found = judged(pod(gpus=5), node(), scalable_pools=None)
     assert (
         format_verdict(found)
@@ -174,7 +174,7 @@ def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
     )
 
 
-def test_node_pools_that_nobody_could_read_may_add_what_the_admin_does_not_say():
+def test_node_pools_that_could_not_be_read_may_add_what_the_admin_leaves_out():
     assert judged(pod(gpus=5), node(), gpu=GROWING, scalable_pools=None).outcome is Outcome.UNKNOWN
 
 

@@ -468,7 +468,7 @@ def test_a_list_that_may_be_cut_off_tells_no_place():
     assert verdict(state(full, waiting=(*(1,) * (MAX_LISTED - 1), -1))).ahead == MAX_LISTED - 1
 
 
-def test_no_place_is_told_while_the_first_may_be_preempting():
+def test_no_place_is_shown_while_the_first_may_be_preempting():
     preempting = cluster_queue(used=4, pending=2, **PREEMPTS)
     assert verdict(state(preempting, waiting=(3, 0), priority=5)).ahead is None
     assert verdict(state(preempting, waiting=(3, 0), priority=3)).ahead == 1

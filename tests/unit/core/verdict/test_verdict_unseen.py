@@ -1,4 +1,4 @@
-"""What may be there although nobody sees it is never said to be impossible."""
+"""Nothing that may exist unseen is ever called impossible."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def test_who_asks_for_no_device_misses_none():
     assert not unseen(pod(0, cpu=9000), node(), resources=None)
 
 
-def test_one_of_several_resources_that_nobody_sees_is_enough():
+def test_one_of_several_unseen_resources_is_enough():
     assert unseen(pod(1, **{NIC: 1}), node(gpus=4), resources=None)
     assert not unseen(pod(8, **{NIC: 1}), node("a", 4), node("b", 4, capacity={NIC: 1}), resources=None)

@@ -75,7 +75,7 @@ def test_a_verdict_is_one_sentence(outcome: str, facts: dict[str, Any], sentence
         ("waits", {"reason": "All 4 are in use.", "ahead": 0}, "Will wait: you'd be next"),
         ("waits", {"reason": "All 4 are in use."}, "Will wait"),
         ("never", {"reason": "No node has it."}, "Can't start"),
-        ("unknown", {"reason": "Nobody knows."}, "Availability unknown"),
+        ("unknown", {"reason": "It is not known."}, "Availability unknown"),
     ],
 )
 def test_a_label_says_the_outcome_in_one_line(outcome: str, facts: dict[str, Any], label: str):

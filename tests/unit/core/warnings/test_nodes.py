@@ -45,7 +45,7 @@ def test_nothing_is_the_matter_with_a_good_node():
         ({"taints": (Taint(key="team", effect="NoSchedule"),)}, WarningKind.UNTOLERATED),
     ],
 )
-def test_what_is_the_matter_is_told_apart(changes: dict[str, Any], expected: WarningKind):
+def test_problems_are_distinguished(changes: dict[str, Any], expected: WarningKind):
     assert concerns(node(**changes)) == [expected]
 
 
@@ -124,7 +124,7 @@ def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str
     assert bool(find_node_warnings([node(**changes)], catalog, table=TABLE)) == (not found)
 
 
-def test_devices_that_nobody_can_count_are_flagged_once():
-    nobody_knows = node(gpus=0, uncounted=frozenset({GPU, "example.com/nic"}))
-    assert concerns(nobody_knows) == [WarningKind.UNCOUNTED]
+def test_devices_without_a_count_are_flagged_once():
+    uncounted = node(gpus=0, uncounted=frozenset({GPU, "example.com/nic"}))
+    assert concerns(uncounted) == [WarningKind.UNCOUNTED]
     assert concerns(node(gpus=0, uncounted=frozenset({"example.com/nic"}))) == [WarningKind.NO_RESOURCE]

@@ -74,7 +74,7 @@ def test_an_entry_of_a_preset_that_cannot_be_started_is_flagged():
     ]
 
 
-def test_what_else_is_offered_changes_nothing_of_what_is_told():
+def test_other_types_do_not_change_the_warning():
     missing = presets(train={"gpu": "t5"})
     others = replace(CATALOG, gpus={"t4": T4, "l4": replace(T4, slug="l4")})
     assert find_preset_warnings(missing, CATALOG) == find_preset_warnings(missing, others)

@@ -1,4 +1,4 @@
-"""What admins are told of GPU types that rules name and that there are not."""
+"""Warnings for admins about GPU types that rules name and that do not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_types_that_there_are_need_no_word():
     assert told(None) == {}
 
 
-def test_a_type_that_there_is_not_is_told_once_with_all_places_that_name_it():
+def test_a_type_that_there_is_not_is_reported_once_with_all_places_that_name_it():
     wrong = Rule(gpus={"a10": GPUTypeRule(), "t4": GPUTypeRule()})
     policy = Policy(groups={"ml": wrong}, users={"ada": wrong}, pools={"physics": pool(gpus=frozenset({"a10", "zzz"}))})
     assert told(policy) == {
@@ -31,7 +31,7 @@ def test_a_type_that_there_is_not_is_told_once_with_all_places_that_name_it():
     }
 
 
-def test_gpus_of_every_server_that_no_type_offers_are_told_by_resource():
+def test_gpus_of_every_server_that_no_type_offers_are_reported_by_resource():
     found = find_dropped_gpu_warnings(replace(catalog(), dropped_gpus={"amd.com/gpu": 2}))
     assert {flag.names: flag.message for flag in found} == {
         ("extra_resource_limits",): (
@@ -41,7 +41,7 @@ def test_gpus_of_every_server_that_no_type_offers_are_told_by_resource():
     }
 
 
-def test_gpus_of_a_second_type_are_told_as_what_the_default_choice_leaves_out():
+def test_gpus_of_a_second_type_are_reported_as_what_the_default_choice_leaves_out():
     known = catalog()
     amd = replace(known.gpus["t4"], slug="mi300", resource="amd.com/gpu")
     both = replace(

@@ -51,7 +51,7 @@ def test_a_changed_dependency_is_noticed(checkout: Path, changed: str):
     assert [step.is_done() for step in python_steps(checkout, hub5=False)] == [False]
 
 
-def test_what_is_left_out_is_not_in_the_environment_of_the_tests():
+def test_left_out_packages_are_not_in_the_environment_of_the_tests():
     lines = (Path(__file__).parents[4] / "constraints/left-out.txt").read_text().splitlines()
     (name,) = (line for line in lines if not line.startswith("#"))
     with pytest.raises(importlib.metadata.PackageNotFoundError):

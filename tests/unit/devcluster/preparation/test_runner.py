@@ -109,6 +109,6 @@ def test_ctrl_c_ends_the_commands_and_their_children(tmp_path: Path):
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether the process is there and more than a zombie nobody has collected yet."""
+    """Return whether the process is there and not a zombie that its parent has yet to collect."""
     status = Path(f"/proc/{pid}/stat")
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"

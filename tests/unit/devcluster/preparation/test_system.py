@@ -42,7 +42,7 @@ def test_a_package_is_installed_when_its_program_is_there(path: Path):
     assert (before, package.is_installed()) == (False, True)
 
 
-def test_a_package_without_programs_is_told_by_its_files(tmp_path: Path):
+def test_a_package_without_programs_is_recognized_by_its_files(tmp_path: Path):
     package = system.Package(name="some-font", files=(str(tmp_path / "some.ttc"), str(tmp_path / "other.ttc")))
     before = package.is_installed()
     (tmp_path / "other.ttc").touch()

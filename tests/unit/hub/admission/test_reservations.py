@@ -87,7 +87,7 @@ class Hub:
             return self.groups
 
         return self.ledger.list_servers(
-            self.spawner("anybody"), catalog, inventory=inventory or Inventory(), read_groups=groups_of
+            self.spawner("viewer"), catalog, inventory=inventory or Inventory(), read_groups=groups_of
         )
 
 
@@ -119,7 +119,7 @@ async def test_a_pod_that_changes_or_goes_is_read_anew(hub: Hub):
     assert hub.servers() == []
 
 
-async def test_a_pod_of_another_spawner_is_told_by_its_node_and_its_owners_groups(hub: Hub):
+async def test_a_pod_of_another_spawner_is_recognized_by_its_node_and_its_owners_groups(hub: Hub):
     hub.groups = {"ada": frozenset({"physics"})}
     hub.put(gpu="-", pools="-")
     hub.put("bob", gpus=0, gpu="-", pools="-")
@@ -140,7 +140,7 @@ async def test_while_groups_cannot_be_read_such_a_pod_counts_towards_every_pool(
     assert [each.pools for each in hub.read() or ()] == [()]
 
 
-async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catalog(hub: Hub):
+async def test_facts_of_a_pod_are_not_computed_again_for_an_equal_catalog(hub: Hub):
     hub.put(pools="-")
     hub.read()
     hub.read(catalog=replace(CATALOG, gpus={slug: replace(gpu, max_count=2) for slug, gpu in GPUS.items()}))
@@ -149,13 +149,13 @@ async def test_what_is_known_of_a_pod_is_not_worked_out_again_for_an_equal_catal
     assert hub.asked_for == [{"ada"}, {"ada"}]
 
 
-async def test_a_pod_on_a_node_that_is_not_read_yet_is_told_when_it_is(hub: Hub):
+async def test_a_pod_on_a_node_that_is_not_read_yet_is_recognized_when_it_is(hub: Hub):
     hub.put(gpu="-")
     assert hub.servers() == [("ada", "", "", 1)]
     assert hub.servers(inventory=Inventory(nodes=(Node(name="n1", labels=T4),))) == [("ada", "", "t4", 1)]
 
 
-async def test_a_pod_that_cannot_be_understood_is_left_out_and_told_once(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+async def test_a_pod_that_cannot_be_understood_is_left_out_and_logged_once(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     hub.put("bob")
     hub.put("eve")
 
@@ -192,7 +192,7 @@ async def test_a_start_counts_at_once_and_once(hub: Hub):
 
 
 @pytest.mark.parametrize("flag", ["_spawn_pending", "_start_pending", "_start_future"])
-async def test_a_start_counts_as_long_as_anybody_is_at_it(hub: Hub, flag: str):
+async def test_a_start_counts_as_long_as_jupyterhub_works_on_it(hub: Hub, flag: str):
     spawner = hub.spawner(is_pending=False)
     future = asyncio.get_running_loop().create_future()
     setattr(spawner, flag, future if flag == "_start_future" else True)

@@ -1,4 +1,4 @@
-"""The policy at work: real spawners of several people, in front of a server that answers lists and watches."""
+"""The policy at work: real spawners of several users, in front of a server that answers lists and watches."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class _Unreadable:
         raise OperationalError("SELECT", {}, Exception("the database is gone"))
 
 
-async def test_somebody_whose_groups_cannot_be_read_is_refused(make_spawner: MakeSpawner):
+async def test_a_user_whose_groups_cannot_be_read_is_refused(make_spawner: MakeSpawner):
     spawner = named(make_spawner, settings=settings(policy={"groups": {"ml": {"max_gpus": 2}}}))
     spawner.apply_group_overrides = _nothing
     spawner.user.groups = _Unreadable()
@@ -207,7 +207,7 @@ async def test_with_a_policy_pods_are_read_before_a_form_is_shown(make_spawner: 
     assert server.asked(PODS, watch=False) != []
 
 
-async def test_what_is_sent_from_a_form_is_refused_there_and_holds_nothing(
+async def test_a_sent_form_beyond_the_limits_is_refused_there_and_holds_nothing(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     server.put(PODS, pod("ada", "old", gpus=3))

@@ -38,7 +38,7 @@ def test_the_person_is_the_spawners_user_with_their_groups(db: Any):
     assert UserGroups().read_person(spawner(db), ASKING) == Person(name="ada", groups=frozenset({"ML", "Straße"}))
 
 
-def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureFixture):
+def test_names_that_no_user_has_are_logged_once(db: Any, caplog: pytest.LogCaptureFixture):
     found, persons = spawner(db), UserGroups()
     found.authenticator = SimpleNamespace(normalize_username=str.lower)
     for most in (1, 2):
@@ -48,7 +48,7 @@ def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureF
     ]
 
 
-def test_names_in_allowed_users_that_nobody_has_are_told(db: Any, caplog: pytest.LogCaptureFixture):
+def test_names_in_allowed_users_that_no_user_has_are_logged(db: Any, caplog: pytest.LogCaptureFixture):
     found = spawner(db)
     found.authenticator = SimpleNamespace(normalize_username=str.lower)
     access = {("preset", "small"): Access(users=frozenset({"Ada", "bob"}))}
@@ -58,14 +58,14 @@ def test_names_in_allowed_users_that_nobody_has_are_told(db: Any, caplog: pytest
     ]
 
 
-def test_groups_nobody_asks_for_are_not_read(db: Any):
+def test_groups_that_no_rule_needs_are_not_read(db: Any):
     found = spawner(db)
     found.user = SimpleNamespace(name="ada")
     assert UserGroups().read_person(found, Policy()) == Person(name="ada")
 
 
-def test_groups_of_several_people_are_read_at_once_and_casefolded(db: Any):
-    groups = UserGroups().read_groups({"ada", "bob", "eve", "nobody"}, spawner(db))
+def test_groups_of_several_users_are_read_at_once_and_casefolded(db: Any):
+    groups = UserGroups().read_groups({"ada", "bob", "eve", "zoe"}, spawner(db))
     assert groups == {"ada": {"ml", "strasse"}, "bob": {"ml"}}
 
 
@@ -85,7 +85,7 @@ def test_without_a_database_nothing_is_known_of_others():
 
 
 class _Failing:
-    """Groups that are read from the database when somebody looks at them."""
+    """Groups that are read from the database on first use."""
 
     def __init__(self, db: Any) -> None:
         self._db = db
@@ -94,8 +94,10 @@ class _Failing:
         return iter(self._db.query(orm.Group).join(orm.Group.users).all())
 
 
-@pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several people"])
-def test_groups_that_are_one_to_the_policy_are_told_once(db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool):
+@pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several users"])
+def test_groups_that_are_one_to_the_policy_are_reported_once(
+    db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool
+):
     eve = db.query(orm.User).filter_by(name="eve").one()
     eve.groups = [orm.Group(name="ml"), orm.Group(name="strasse")]
     db.commit()

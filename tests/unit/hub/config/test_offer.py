@@ -1,4 +1,4 @@
-"""Settings, cluster and catalog are put together once for everybody."""
+"""Settings, cluster and catalog are put together once for all users."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_a_client_that_is_unused_is_no_longer_watched_for(server: WatchSer
         await offers.stop()
 
 
-async def test_the_only_client_is_watched_for_however_long_nobody_asks(server: WatchServer):
+async def test_the_only_client_is_watched_however_long_it_is_unused(server: WatchServer):
     clock = Clock()
     offers = OfferFactory(parse_settings, clock=clock)
     async with open_clients(server) as (api,):

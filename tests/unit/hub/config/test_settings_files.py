@@ -106,7 +106,7 @@ def test_a_file_that_was_just_written_may_be_half_a_file(follow: Follow, hours: 
     assert after(hours, settings) == {"a100": 1, "t4": 2, "l4": 1}
 
 
-def test_a_wrong_file_changes_nothing_and_is_told_once(
+def test_a_wrong_file_changes_nothing_and_is_reported_once(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
@@ -127,7 +127,7 @@ def test_a_wrong_file_changes_nothing_and_is_told_once(
     assert f"gpus.t4.max_cnt: there is no such key. Did you mean 'max_count'? ({path})" in message
 
 
-def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_told(
+def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_reported(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
@@ -141,7 +141,7 @@ def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_told(
     assert "presets.small.kubespawner_override.tolerations: does not make a valid pod: " in message
 
 
-def test_another_mistake_is_told_and_so_is_that_all_is_right_again(
+def test_another_mistake_is_logged_and_so_is_its_end(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
@@ -190,7 +190,7 @@ MISHAPS = {
 
 
 @pytest.mark.parametrize("mishap", MISHAPS)
-def test_whatever_becomes_of_a_file_the_last_good_settings_stay(
+def test_with_any_fault_of_a_file_the_last_good_settings_stay(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture, mishap: str
 ):
     spoil, reason = MISHAPS[mishap]
@@ -284,7 +284,7 @@ def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp
     assert len(parsed) == 3
 
 
-def test_what_was_changed_for_a_person_goes_over_the_files(follow: Follow, hours: Hours, tmp_path: Path):
+def test_changes_for_one_user_go_over_the_files(follow: Follow, hours: Hours, tmp_path: Path):
     (tmp_path / "a.yaml").write_text(T4)
     settings = follow(tmp_path)
     of_group = {**BASE, "gpus": {**BASE["gpus"], "t4": {"max_count": 8}, "l40": {"resource": "nvidia.com/gpu"}}}
@@ -310,7 +310,7 @@ def test_a_wrong_change_for_a_person_is_wrong_for_that_person(follow: Follow, tm
     assert settings.is_valid
 
 
-def test_what_is_wrong_at_first_is_an_error_with_the_file(follow: Follow, tmp_path: Path):
+def test_a_file_that_is_wrong_at_first_is_an_error_with_its_name(follow: Follow, tmp_path: Path):
     (tmp_path / "a.yaml").write_text(BROKEN)
     with pytest.raises(SettingsError, match=r"gpus\.t4\.max_cnt: .*a\.yaml"):
         follow(tmp_path)

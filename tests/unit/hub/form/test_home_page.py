@@ -30,7 +30,7 @@ OURS = "gpuspawner.jupyter.org/"
 
 
 class Handler:
-    """What a template reaches of a request through JupyterHub's ``static_url``."""
+    """The part of a request that JupyterHub's ``static_url`` reads."""
 
     def __init__(self, viewer: Any, languages: str = "en") -> None:
         self.current_user = viewer
@@ -155,7 +155,7 @@ async def test_a_server_whose_start_was_cancelled_is_not_called_running():
         pytest.param(timedelta(days=3, hours=2), "Ends on 2026-11-30 at 12:00 UTC, in 3 d 2 h", id="days"),
     ],
 )
-def test_the_end_is_told_in_a_sentence(left: timedelta, sentence: str):
+def test_the_end_is_shown_in_a_sentence(left: timedelta, sentence: str):
     status = {"startTime": (NOW + left - timedelta(hours=3)).isoformat()}
     assert describe(make_server(pod=make_pod(status=status))).end == sentence
 

@@ -180,7 +180,7 @@ async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
     images = {**SETTINGS["images"], "arm": {"image": "registry.example/arm:1", "architectures": ["arm64"]}}
     presets = {name: {"image": name, "gpu": "a100"} for name in ("minimal", "arm")}
     spawner = make_spawner(settings={**SETTINGS, "images": images, "presets": presets})
-    # A new node might do for the other one, as far as anybody here can tell.
+    # A new node might do for the other one, as far as can be seen here.
     assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW}
 
 
@@ -226,7 +226,7 @@ async def test_nothing_takes_the_place_of_a_fixed_preset(make_spawner: MakeSpawn
     assert await find_startable_alternatives(spawner, offer, selection=selection) == ()
 
 
-async def test_what_is_not_known_of_a_preset_is_not_said(make_spawner: MakeSpawner, server: WatchServer):
+async def test_presets_get_no_verdict_while_it_is_unknown(make_spawner: MakeSpawner, server: WatchServer):
     server.status[NODES] = 403
     spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
     assert await outcomes(spawner, {}) == {}
@@ -254,7 +254,7 @@ async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
     assert list(await outcomes(spawner, {})) == [f"p{number}" for number in range(8)]
 
 
-async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, server: WatchServer):
+async def test_alternatives_near_a_choice_start_now(make_spawner: MakeSpawner, server: WatchServer):
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
     spawner = make_spawner()
     offer = await spawner.make_offer()

@@ -1,4 +1,4 @@
-"""What an open form gets when it asks what is new, and how soon it is to ask again."""
+"""The answer to an open form that asks for news, and the pause until it asks again."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_type_that_is_gone_is_not_in_the_table():
     assert changes(updates, with_types(MI210), since=tag)["gpus"]["rows"] == ["mi210"]
 
 
-def test_a_type_that_comes_back_is_told_anew():
+def test_a_type_that_comes_back_is_sent_again():
     updates = FormUpdates()
     tag = updates.remember(with_types(MI210))
     rows = changes(updates, with_types(T4, MI210), since=tag)["gpus"]["rows"]
@@ -74,7 +74,7 @@ def test_a_type_that_comes_back_is_told_anew():
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        pytest.param("capacity_notice", "Nobody knows.", "Nobody knows.", id="notice"),
+        pytest.param("capacity_notice", "It is not known.", "It is not known.", id="notice"),
         pytest.param(
             "verdict",
             VerdictView(outcome="waits", sentence="Will wait."),
@@ -89,7 +89,7 @@ def test_a_type_that_comes_back_is_told_anew():
         ),
     ],
 )
-def test_a_member_that_has_changed_is_told(name: str, value: Any, expected: Any):
+def test_a_member_that_has_changed_is_sent(name: str, value: Any, expected: Any):
     updates = FormUpdates()
     tag = updates.remember(VIEW)
     assert changes(updates, replace(VIEW, **{name: value}), since=tag)[name] == expected
@@ -101,7 +101,7 @@ def test_the_age_of_the_counts_is_no_news():
     assert changes(updates, replace(VIEW, age_s=9.0, age_text="as of 2 min ago"), since=tag) is None
 
 
-def test_what_was_not_used_for_longest_is_forgotten():
+def test_the_least_recently_used_view_is_forgotten():
     updates = FormUpdates(limit=2)
     views = [replace(VIEW, capacity_notice=text) for text in ("a", "b", "c")]
     first, second = updates.remember(views[0]), updates.remember(views[1])
@@ -124,7 +124,7 @@ def answered(sent: dict[str, str], *, updates: FormUpdates | None = None, view: 
     return build_answer(view, sent=sent, updates=updates or FormUpdates(), again_s=12.34)
 
 
-def test_an_answer_is_json_that_nobody_keeps():
+def test_an_answer_is_json_that_no_cache_keeps():
     status, headers, body = answered({})
     assert (status, headers["Content-Type"]) == (HTTPStatus.OK, "application/json")
     assert (headers["Cache-Control"], headers["Gpuspawner-Again"]) == ("private, no-store", "12.3")
@@ -158,7 +158,7 @@ def test_the_age_is_in_a_header(age_s: float | None, expected: str | None):
     ["", "*", '"', '""', '"' + "a" * 40 + '"', "W/" * 5000, "\x00\xff", '"0123456789abcdef0123456789abcdef"'],
     ids=["empty", "any", "quote", "empty tag", "not ours", "long", "no text", "unknown"],
 )
-def test_whatever_is_sent_as_the_tag_all_is_told(sent: str):
+def test_whatever_is_sent_as_the_tag_the_answer_is_complete(sent: str):
     status, _, body = answered({"If-None-Match": sent})
     assert (status, "gpus" in json.loads(body)) == (HTTPStatus.OK, True)
 
@@ -179,7 +179,7 @@ def paced(share: float = 0.1) -> tuple[RefreshPace, Times]:
 
 
 def ask_together(pace: RefreshPace, times: Times, *, forms: int, cost_s: float, rounds: int) -> list[float]:
-    """Return after how many seconds each form asks again, after forms have asked as they were told for some time."""
+    """Return after how many seconds each form asks again, after all have kept to the pauses they got for some time."""
     due = [times.now + 10 * number / forms for number in range(forms)]
     for _ in range(rounds):
         for number in sorted(range(forms), key=due.__getitem__):

@@ -169,7 +169,7 @@ def test_another_image_is_the_last_card_with_a_field_for_its_reference():
     assert one(soup, "#gpuspawner-custom_image-help").text == "Written as registry/name:tag."
 
 
-def test_what_is_wrong_with_a_reference_stands_at_its_field_and_leads_there():
+def test_the_error_of_a_reference_stands_at_its_field_and_leads_there():
     soup = page(STATES["custom image"])
     assert one(soup, "#gpuspawner-custom_image-error").text == "No such image."
     assert one(soup, "#gpuspawner-errors a")["href"] == "#gpuspawner-custom_image"
@@ -277,7 +277,7 @@ def test_the_groups_stand_in_the_order_of_the_decision():
     assert groups == ["gpuspawner-gpus", "gpuspawner-resources", "gpuspawner-images", "gpuspawner-summary"]
 
 
-def test_what_is_suggested_is_said_also_without_a_script():
+def test_suggestions_are_shown_without_a_script_as_well():
     soup = page(replace(VIEW, suggestion="Suggested for 1 × T4: 4 CPUs"))
     assert not one(soup, "#gpuspawner-suggestion").has_attr("hidden")
     assert one(soup, "#gpuspawner-suggested").text == "Suggested for 1 × T4: 4 CPUs"
@@ -291,7 +291,7 @@ def test_the_preset_that_the_fields_hold_is_marked_also_without_a_script():
     assert [each["value"] for each in soup.select(".gs-preset[aria-current=true]")] == [first.slug]
 
 
-def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():
+def test_admins_see_problems_in_a_closed_fold_out():
     soup = page(STATES["admin"])
     details = one(soup, "details#gpuspawner-admin")
     assert not details.has_attr("open")

@@ -1,4 +1,4 @@
-"""The fields that few people change: behind a door of their own, which is open where there is something to see."""
+"""The rarely used fields under "More", which is open where a field was changed or is wrong."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_where_none_of_the_rarer_fields_is_offered_nothing_speaks_of_them():
 
 
 @pytest.mark.parametrize("name", ["run_time", "shared_memory"])
-def test_what_is_wrong_with_one_of_them_leads_to_its_field(name: str):
+def test_the_error_of_each_links_to_its_field(name: str):
     soup = page(WRONG)
     assert f"#gpuspawner-{name}" in [each["href"] for each in soup.select("#gpuspawner-errors a")]
     field = one(soup, f"#gpuspawner-{name}")
@@ -109,7 +109,7 @@ def test_a_priority_is_picked_with_a_radio_button():
     assert rows == [["Normal", ""], ["Low", "It may be stopped."]]
 
 
-def test_what_is_wrong_with_a_priority_leads_to_its_first_button():
+def test_the_error_of_a_priority_links_to_its_first_button():
     soup = page(WRONG)
     assert "#gpuspawner-priority-1" in [each["href"] for each in soup.select("#gpuspawner-errors a")]
     for radio in soup.select("input[name=priority]"):

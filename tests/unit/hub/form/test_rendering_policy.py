@@ -68,7 +68,7 @@ def test_a_type_says_how_long_a_server_with_it_runs():
     ]
 
 
-def test_what_is_in_use_stands_before_the_types_and_describes_them():
+def test_usage_stands_before_the_types_and_describes_them():
     soup = page(LIMITED)
     group = one(soup, "#gpuspawner-gpus")
     told = one(group, "#gpuspawner-in-use")

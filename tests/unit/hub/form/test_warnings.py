@@ -1,4 +1,4 @@
-"""What is the matter with GPUs is worked out once, and told in the log once."""
+"""Problems of GPUs are computed once, and logged once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _types(node: Node) -> Any:
     return discover_gpu_types([node], PARSED.table)
 
 
-async def test_a_change_is_told_and_not_repeated(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
+async def test_a_change_is_reported_and_not_repeated(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     sentence = "GPUs on n: No GPU is offered: the MIG layout is not the same on all GPUs"
     assert await told(concerns, caplog, INVALID) == [sentence]
     assert await told(concerns, caplog, INVALID, GOOD) == []
@@ -90,14 +90,14 @@ async def test_a_change_is_told_and_not_repeated(concerns: AdminWarnings, caplog
     assert await told(concerns, caplog, other) == []
 
 
-async def test_that_all_is_well_again_is_told_once(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
+async def test_the_end_of_all_problems_is_logged_once(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     assert await told(concerns, caplog, GOOD) == []
     await told(concerns, caplog, INVALID)
     assert await told(concerns, caplog, GOOD) == ["GPUs and presets: All are offered and work again."]
     assert await told(concerns, caplog, GOOD, replace(GOOD, name="m")) == []
 
 
-async def test_what_broke_again_is_told_again_whoever_looked_in_between(
+async def test_a_fault_that_returns_is_logged_again_whichever_users_loaded_forms_in_between(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     others = (Toleration(key="k"),)
@@ -109,7 +109,7 @@ async def test_what_broke_again_is_told_again_whoever_looked_in_between(
     assert len(await told(concerns, caplog, replace(INVALID), tolerations=others)) == 1
 
 
-async def test_what_was_told_for_some_users_is_not_repeated_for_others(
+async def test_a_warning_for_some_users_is_not_repeated_for_others(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     assert len(await told(concerns, caplog, INVALID)) == 1
@@ -124,7 +124,7 @@ async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: AdminWarni
     assert await told(concerns, caplog, INVALID) == []
 
 
-async def test_nobody_waits_for_the_log(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
+async def test_no_request_waits_for_the_log(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
     concerns.schedule_log(offer(INVALID), VIEWPOINT, log=LOG)
     assert (caplog.records, concerns._found) == ([], {})
 
@@ -149,7 +149,7 @@ async def test_many_different_viewpoints_do_not_pile_up(concerns: AdminWarnings,
 MISSING = "Presets train, good: Not in the form at the moment. There is no GPU type 't4'."
 
 
-async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back(
+async def test_a_preset_that_is_left_out_is_reported_once_and_again_when_it_was_back(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     async def said(*nodes: Node, **changes: Any) -> list[str]:
@@ -166,7 +166,7 @@ async def test_a_preset_that_is_left_out_is_told_once_and_again_when_it_was_back
     assert await said(GOOD) == [MISSING]
 
 
-async def test_what_is_said_of_nodes_begins_with_gpus_beside_presets_too(
+async def test_warnings_about_nodes_begin_with_gpus_beside_presets_too(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     said = await told(concerns, caplog, INVALID, settings=WITH_PRESETS)
@@ -179,7 +179,7 @@ async def test_settings_without_a_preset_do_not_make_it_well(concerns: AdminWarn
     assert await told(concerns, caplog, replace(GOOD), settings=WITH_PRESETS) == []
 
 
-async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
+async def test_a_type_that_rules_name_and_that_there_is_not_is_reported_once(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
     settings = OfferFactory(parse_settings).parse({"policy": {"default": {"gpus": ["t5"]}}})
@@ -194,7 +194,7 @@ def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: AdminWa
     assert concerns.find_warnings(Offer(catalog=CATALOG, inventory=Inventory(reason="Down.")), viewpoint) == ()
 
 
-def test_gpus_that_are_dropped_from_every_server_are_told(concerns: AdminWarnings):
+def test_gpus_that_are_dropped_from_every_server_are_reported(concerns: AdminWarnings):
     seen = replace(offer(GOOD), catalog=replace(CATALOG, dropped_gpus={"amd.com/gpu": 1}))
     (found,) = concerns.find_warnings(seen, VIEWPOINT)
     assert (found.settings, found.resource) == (("extra_resource_limits",), "amd.com/gpu")

@@ -114,7 +114,7 @@ async def test_a_watch_that_cannot_begin_is_no_error():
     assert not has_read_pods(found)
 
 
-async def test_pods_of_other_hubs_are_told_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
+async def test_pods_of_other_hubs_are_recognized_where_users_have_namespaces_of_their_own(make_spawner: MakeSpawner):
     own = make_spawner(kubespawner={"enable_user_namespaces": True})
     pods = {namespace: pod("jupyter-ada", namespace=namespace) for namespace in (own.namespace, f"x-{own.namespace}")}
     for each in pods.values():
@@ -149,7 +149,7 @@ async def test_no_form_ends_the_hub_where_all_namespaces_cannot_be_watched(
     assert has_read_pods(own)
 
 
-async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
+async def test_a_slow_first_reading_goes_on_when_no_request_waits_any_more():
     async def begin() -> None:
         await answered.wait()
         found.reflectors["pods", "hub"] = reflector(pod("a"))

@@ -42,5 +42,5 @@ def test_spawners_of_another_kind_have_no_pods():
     assert read_pod_owners(asked(ada)) == {}
 
 
-def test_without_a_hub_nobody_is_known():
+def test_without_a_hub_no_owner_is_known():
     assert read_pod_owners(SimpleNamespace(user=SimpleNamespace(name="ada"))) == {}

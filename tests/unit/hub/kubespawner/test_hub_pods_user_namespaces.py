@@ -1,4 +1,4 @@
-"""Servers of other hubs are told from this hub's own, whatever namespaces are called."""
+"""Servers of other hubs are not mistaken for this hub's own, whatever namespaces are called."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_the_number_of_a_user_is_a_number(make: MakeSpawner):
 @pytest.mark.parametrize(
     "metadata", [None, {}, {"annotations": None}, {"annotations": {"hub.jupyter.org/username": 1}}]
 )
-async def test_a_pod_without_a_user_is_nobodys(make: MakeSpawner, metadata: object):
+async def test_a_pod_without_a_user_has_no_owner(make: MakeSpawner, metadata: object):
     assert not make_own_pod_check(make("jhub"))({"metadata": metadata})
 
 

@@ -1,4 +1,4 @@
-"""What gpuspawner needs of other projects without their word for it is one list, and the hub's start compares it."""
+"""One list has the private names of other projects that gpuspawner needs, and the hub's start compares it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_installed_versions_have_them_all():
 
 
 class Changed:
-    """What a later version may have made of a spawner."""
+    """A spawner as a later version may change it."""
 
     __module__ = "jupyterhub.spawner"
 
@@ -129,7 +129,7 @@ VERSION = f"jupyterhub {metadata.version('jupyterhub')}: Changed."
         pytest.param(("_set_at_some_time",), "", id="an attribute of objects"),
     ],
 )
-def test_what_a_version_lacks_is_told_with_version_name_and_loss(
+def test_a_missing_private_name_is_reported_with_version_and_loss(
     wanted: tuple[Any, ...], told: str, caplog: pytest.LogCaptureFixture
 ):
     name, parameters, is_overridden = (*wanted, None, False)[: len(wanted)] + (None, False)[len(wanted) - 1 :]
@@ -146,7 +146,7 @@ def test_what_a_version_lacks_is_told_with_version_name_and_loss(
     assert str(refused.value) in caplog.text
 
 
-def test_all_that_is_missing_is_told_at_once():
+def test_all_that_is_missing_is_reported_at_once():
     entries = [PrivateName(Spawner, f"_{letter}", "x is lost") for letter in "ab"]
     with pytest.raises(ImportError) as refused:
         check_private_names(entries)

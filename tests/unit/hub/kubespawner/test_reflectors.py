@@ -56,7 +56,7 @@ async def test_reflectors_that_load_or_watch_are_not_given_up():
     watching.cancel()
 
 
-async def test_nobody_waits_for_a_first_list_that_was_cancelled():
+async def test_no_start_waits_for_a_first_list_that_was_cancelled():
     reflectors: dict[str, Any] = {}
     made = reflector(loaded=False)
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
@@ -80,7 +80,7 @@ async def test_looking_at_a_server_does_with_what_is_known_while_nothing_can_be_
     assert (await spawner.poll(), len(server.requests)) == (1, known)
 
 
-async def test_what_was_known_stays_where_the_next_first_list_was_cancelled():
+async def test_the_previous_reflector_stays_where_the_next_first_list_was_cancelled():
     dead, made = reflector(error=ValueError("x")), reflector(loaded=False)
     reflectors = {"pods": dead}
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
@@ -150,7 +150,7 @@ async def test_what_a_dead_watch_knew_is_not_certain_where_it_cannot_be_replaced
     assert (await spawner.poll(), has_read_pods(spawner)) == (None, False)
 
 
-async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
+async def test_a_start_that_gives_up_waiting_leaves_the_list_to_the_others():
     loading = reflector(loaded=False)
     reflectors = {"pods": loading}
     with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
@@ -158,7 +158,7 @@ async def test_whoever_gives_up_waiting_leaves_the_list_to_the_others():
     assert (reflectors, loading.first_load_future.done()) == ({"pods": loading}, False)
 
 
-async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
+async def test_a_start_that_gives_up_waiting_for_a_first_list_does_not_end_it_for_others():
     loading = reflector(loaded=False)
     fickle, patient = (asyncio.create_task(wait_for_first_list({"pods": loading}, "pods")) for _ in range(2))
     await asyncio.sleep(0)
@@ -169,7 +169,7 @@ async def test_whoever_gives_up_waiting_for_a_first_list_does_not_end_it_for_oth
     assert await patient is None
 
 
-async def test_whoever_waits_for_a_first_list_is_told_what_it_failed_with():
+async def test_a_start_that_waits_for_a_first_list_gets_the_lists_error():
     loading = reflector(loaded=False)
     waiting = asyncio.create_task(wait_for_first_list({"pods": loading}, "pods"))
     await asyncio.sleep(0)
@@ -208,7 +208,7 @@ async def test_the_hub_can_clean_up_when_one_of_two_watches_was_cancelled(
         assert await spawner.poll() == 1
 
 
-async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends(
+async def test_the_error_of_a_first_list_is_not_logged_again_when_the_hub_ends(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()
@@ -216,5 +216,5 @@ async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends
     with pytest.raises(ApiException, match="401"):
         await spawner._start_watching_pods()
     (failed,) = type(spawner).reflectors.values()
-    # What asyncio itself goes by; the log that it tells keeps the exception, and so the future, from being collected.
+    # With this flag, asyncio logs the exception, and the log keeps it, and so the future, from being collected.
     assert not failed.first_load_future._log_traceback

@@ -1,4 +1,4 @@
-"""A server starts where the hub may not read events, and both its person and the admin are told."""
+"""A server starts where the hub may not read events, and both its user and the admin read so."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def begun(spawner: GPUSpawner, server: WatchServer) -> asyncio.Future[Any]
 
 
 @pytest.mark.parametrize("kubespawner", [{}, EVERYWHERE])
-async def test_a_server_starts_without_events_and_its_person_is_told(
+async def test_a_server_starts_without_events_and_its_user_reads_so(
     make_spawner: MakeSpawner, server: WatchServer, kubespawner: dict[str, Any]
 ):
     spawner = make_spawner(kubespawner=kubespawner)
@@ -65,7 +65,7 @@ async def test_a_server_starts_without_events_and_its_person_is_told(
     await asyncio.gather(start, return_exceptions=True)
 
 
-async def test_a_person_is_told_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
+async def test_a_user_reads_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
     start = await begun(spawner, server)
     await eventually(lambda: (last := spawner.start_state.feed.last) and last.stage == "waiting")
@@ -74,7 +74,7 @@ async def test_a_person_is_told_nothing_of_events_that_can_be_read(make_spawner:
     await asyncio.gather(start, return_exceptions=True)
 
 
-async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands(
+async def test_the_log_names_once_the_missing_right_and_the_file_that_grants_it(
     make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
 ):
     spawner = make_spawner()
@@ -92,7 +92,7 @@ async def test_the_admin_is_told_once_which_right_is_missing_and_where_it_stands
     assert "the role gpuspawner-hub in helm-values/rbac.yaml" in warning
 
 
-async def test_the_admin_is_told_of_the_role_for_users_with_namespaces_of_their_own(
+async def test_the_log_names_the_role_for_users_with_namespaces_of_their_own(
     make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
 ):
     spawner = make_spawner(kubespawner=EVERYWHERE)
@@ -152,7 +152,7 @@ async def test_a_right_that_is_given_later_is_used_within_a_minute(
 
 
 @pytest.mark.parametrize(("kubespawner", "error"), [({}, ApiException), (EVERYWHERE, SystemExit)])
-async def test_what_is_no_refusal_is_kubespawners(
+async def test_other_errors_than_refusals_are_left_to_kubespawner(
     make_spawner: MakeSpawner, server: WatchServer, kubespawner: dict[str, Any], error: type[BaseException]
 ):
     spawner = make_spawner(kubespawner=kubespawner)

@@ -1,4 +1,4 @@
-"""What is counted of starts, with labels that stay few."""
+"""Counts of starts, with labels that stay few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scrape of the hub's metrics finds."""
+"""The result of a scrape of the hub's metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scraped(pods: dict[str, Any], *, store: Any = None) -> dict[str, float]:
     return {name.removeprefix("jupyterhub_gpuspawner_"): float(value) for name, value in told}
 
 
-def test_servers_and_gpus_are_told_by_type_and_by_whether_they_have_a_node():
+def test_servers_and_gpus_are_counted_by_type_and_by_whether_they_have_a_node():
     found = scraped({"hub/a": pod("a100", "2"), "hub/b": pod("a100", "4", node="n"), "hub/c": pod(node="n")})
     assert found == {
         'servers{gpu="a100",state="held"}': 1,
@@ -34,7 +34,7 @@ def test_servers_and_gpus_are_told_by_type_and_by_whether_they_have_a_node():
     }
 
 
-def test_how_the_cluster_is_read_is_told_from_the_store():
+def test_metrics_of_reading_the_cluster_come_from_the_store():
     store = SimpleNamespace(age_s=4.5, restarts={"nodes": 1, "pods": 3})
     found = scraped({}, store=store)
     told = {name: value for name, value in found.items() if not name.startswith("servers")}
@@ -45,5 +45,5 @@ def test_how_the_cluster_is_read_is_told_from_the_store():
     }
 
 
-def test_while_nothing_is_known_no_age_is_told():
+def test_while_nothing_is_known_there_is_no_age():
     assert not [name for name in scraped({}, store=SimpleNamespace(age_s=None, restarts={})) if "age" in name]

@@ -48,11 +48,11 @@ def test_gpus_that_a_hook_gave_count_as_of_another_type():
 
 
 def test_types_are_called_as_the_label_says():
-    servers, _ = count_servers([pod("somebody's")], label=lambda slug: "other")
+    servers, _ = count_servers([pod("unknown-type")], label=lambda slug: "other")
     assert dict(servers) == {("other", "requested"): 1}
 
 
 @pytest.mark.parametrize("strange", [{}, {"metadata": {}}, pod("a100", "many"), {"metadata": None, "spec": None}])
-def test_a_strange_pod_takes_the_counts_away_from_nobody(strange: dict[str, Any]):
+def test_a_strange_pod_leaves_the_other_counts_as_they_are(strange: dict[str, Any]):
     servers, _ = count_servers([strange, pod("a100")], label=str)
     assert dict(servers) == {("a100", "requested"): 1}

@@ -25,14 +25,14 @@ def settings(*, is_valid: bool, read_at: float) -> Any:
     return found
 
 
-def test_files_that_are_right_are_told_with_their_time():
+def test_valid_files_set_success_and_its_time():
     assert scraped(settings(is_valid=True, read_at=1700.5)) == {"successful": 1, "success_timestamp_seconds": 1700.5}
 
 
-def test_one_wrong_file_of_several_settings_is_told():
+def test_one_wrong_file_of_several_settings_is_reported():
     found = scraped(settings(is_valid=True, read_at=1700), settings(is_valid=False, read_at=1600))
     assert found == {"successful": 0, "success_timestamp_seconds": 1600}
 
 
-def test_without_files_nothing_is_told():
+def test_without_files_nothing_is_reported():
     assert scraped() == {}

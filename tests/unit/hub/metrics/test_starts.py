@@ -111,7 +111,7 @@ def test_that_a_start_failed_lasts_no_time(clock: Clock):
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="failed") == 0
 
 
-async def test_what_was_foretold_is_held_against_what_came():
+async def test_a_verdict_is_counted_with_its_outcome():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
     begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)

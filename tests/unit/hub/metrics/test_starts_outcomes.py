@@ -1,4 +1,4 @@
-"""What became of a start, in one word."""
+"""The outcome of a start, in one word."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_refusal_keeps_its_code_where_the_hub_calls_each_one_an_error():
         ("cancelled", False, None, "cancelled"),
     ],
 )
-def test_a_verdict_is_told_right_or_wrong_by_the_node(outcome: str, refused: bool, waited: float | None, came: str):
+def test_the_node_decides_whether_a_verdict_was_right(outcome: str, refused: bool, waited: float | None, came: str):
     assert classify_verdict(outcome, refused=refused, waited_s=waited) == came
 
 

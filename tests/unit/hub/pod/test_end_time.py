@@ -28,7 +28,7 @@ def test_what_kubernetes_enforces_counts_more_than_what_was_said():
     assert read_run_time_s(pod(deadline=60, told="3600")) == 60
 
 
-def test_what_was_said_counts_where_kubernetes_enforces_nothing():
+def test_the_annotation_counts_where_kubernetes_enforces_nothing():
     assert find_end_time(pod(told="1800")) == datetime(2026, 11, 22, 10, 30, tzinfo=UTC)
 
 

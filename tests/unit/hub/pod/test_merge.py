@@ -29,7 +29,7 @@ def test_an_entry_is_added_once_in_the_admins_shape(admins: Any, expected: Any):
     assert append_entries(admins, [SHM]) == expected
 
 
-def test_what_is_empty_in_a_toleration_is_left_out():
+def test_empty_fields_of_a_toleration_are_left_out():
     assert format_tolerations([Toleration(key="gpu", operator="Exists")]) == [{"key": "gpu", "operator": "Exists"}]
 
 

@@ -87,7 +87,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
     ],
     ids=["misspelled", "no_trait", "text", "mapping", "number", "list", "item", "key", "template", "variable", "brace"],
 )
-def test_an_override_that_kubespawner_rejects_is_told(override: dict[str, Any], field: str, message: str):
+def test_an_override_that_kubespawner_rejects_is_reported(override: dict[str, Any], field: str, message: str):
     assert [(f"{SMALL}.{field}", message)] == find_problems(with_preset(override))
 
 
@@ -106,7 +106,7 @@ def test_an_override_that_kubespawner_rejects_is_told(override: dict[str, Any], 
     ],
     ids=str,
 )
-def test_an_override_into_which_no_choice_can_be_merged_is_told(override: dict[str, Any]):
+def test_an_override_into_which_no_choice_can_be_merged_is_reported(override: dict[str, Any]):
     (trait,) = override
     assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_preset(override))]
 
@@ -131,12 +131,12 @@ QUOTES = "does not make a valid pod: the value of {} must be a text, so it needs
     ],
     ids=str,
 )
-def test_a_value_that_needs_quotes_is_told(override: dict[str, Any], name: str):
+def test_a_value_that_needs_quotes_is_reported(override: dict[str, Any], name: str):
     (trait,) = override
     assert [(f"{SMALL}.{trait}", QUOTES.format(name))] == find_problems(with_preset(override))
 
 
-def test_a_list_in_the_place_of_a_text_is_told():
+def test_a_list_in_the_place_of_a_text_is_reported():
     expected = [(f"{SMALL}.node_selector", "does not make a valid pod: the value of a must be a text")]
     assert expected == find_problems(with_preset({"node_selector": {"a": ["b"]}}))
 
@@ -147,7 +147,7 @@ def test_a_server_needs_time_to_start(seconds: int):
     assert expected == find_problems(with_preset({"start_timeout": seconds}))
 
 
-def test_the_trait_to_blame_is_told():
+def test_the_trait_to_blame_is_reported():
     problems = find_problems(with_preset({"cmd": ["a"], "volumes": [1], "extra_labels": {"a": "{x}"}}))
     assert [f"{SMALL}.volumes", f"{SMALL}.extra_labels"] == [field for field, _ in problems]
 

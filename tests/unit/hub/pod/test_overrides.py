@@ -1,4 +1,4 @@
-"""What an admin writes over a pod's fields keeps the placement in it."""
+"""An admin's values for a pod's fields keep the placement in it."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_fields_of_the_container_that_the_admin_does_not_write_over_are_not_adde
         V1ResourceRequirements(limits={"cpu": "9", "example.com/fpga": "1", "amd.com/gpu": "1"}),
     ],
 )
-def test_what_was_chosen_wins_in_resources(own: Any):
+def test_the_choice_wins_in_resources(own: Any):
     assert container({"resources": own}, extended_resources={"nvidia.com/gpu": 2})["resources"] == {
         "limits": {"cpu": 1.5, "memory": 8, "nvidia.com/gpu": "2", "example.com/fpga": "1"},
         "requests": {"cpu": 0.75, "memory": 4},
@@ -190,7 +190,7 @@ def test_without_a_gpu_resources_have_none():
     }
 
 
-def test_an_amount_nobody_could_choose_is_the_admins():
+def test_an_amount_without_a_field_is_the_admins():
     unknown = dict.fromkeys(("cpu_limit_millis", "cpu_request_millis", "memory_limit_bytes", "memory_request_bytes"))
     own = {"limits": {"cpu": "9"}, "requests": {"cpu": "1"}, "claims": []}
     assert container({"resources": own}, **unknown)["resources"] == own

@@ -110,7 +110,7 @@ async def test_other_amounts_take_no_other_manifest(make_spawner: MakeSpawner):
     assert changed == written.find_pod(wanted)
 
 
-async def test_images_that_people_name_need_one_manifest(make_spawner: MakeSpawner):
+async def test_custom_images_need_one_manifest(make_spawner: MakeSpawner):
     settings = {**SETTINGS, "custom_images": {"allowed": True}}
     found, selection = await previews(make_spawner(settings=settings), {"custom_image": "quay.io/a", "gpu": "a100"})
     other = validate({"custom_image": "quay.io/b", "gpu": "a100"}, found.offer.catalog)

@@ -103,7 +103,7 @@ async def test_the_claim_that_a_start_creates_is_that_of_the_override(
     assert seen == [{spawner.pvc_name: "fast"}, {}]
 
 
-async def test_what_has_no_limit_reserves_what_is_guaranteed(make_spawner: MakeSpawner):
+async def test_an_unlimited_amount_reserves_its_guarantee(make_spawner: MakeSpawner):
     spawner = make_spawner(settings=settings(p={"cpu": "unlimited", "cpu_guarantee": 0.124, "memory": "unlimited"}))
     previews = PodPreviews(spawner, await spawner.make_offer())
     selection = validate({"preset": "p"}, previews.offer.catalog)

@@ -1,4 +1,4 @@
-"""A server is ended by the hub where the cluster does not, and its end is told beforehand."""
+"""The hub ends a server where the cluster does not, and announces the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOTHING = PodRequirements(
 
 
 class FakeSpawner:
-    """What is used of a spawner, with a pod that runs since ten for an hour at most."""
+    """The parts of a spawner that are used, with a pod that has run since ten and may run for an hour."""
 
     def __init__(self, *, deadline: int | None = 3600, eventlog: Any = None) -> None:
         self.namespace, self.pod_name, self.name, self._log_name = "hub", "jupyter-ada", "lab", "ada:lab"
@@ -62,7 +62,7 @@ def recorded() -> io.StringIO:
 
 @pytest.fixture
 def eventlog(recorded: io.StringIO) -> EventLogger:
-    """JupyterHub's own kind of event log, with somebody who listens."""
+    """JupyterHub's own kind of event log, with a handler that listens."""
     return EventLogger(handlers=[logging.StreamHandler(recorded)])
 
 
@@ -91,13 +91,13 @@ async def test_a_server_without_an_end_runs_on():
 
 
 @pytest.mark.parametrize("reflector", [None, SimpleNamespace(pods={})])
-async def test_a_pod_that_nobody_sees_is_not_ended(reflector: Any):
+async def test_a_pod_that_the_hub_does_not_see_is_not_ended(reflector: Any):
     spawner = FakeSpawner()
     spawner.pod_reflector = reflector
     assert await enforce_run_time(spawner, now=START + 1000 * HOUR) is None
 
 
-async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
+async def test_the_end_is_recorded_once_in_the_hubs_event_log(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
     for minutes in (40, 44.9, 45, 50, 59):
         await enforce_run_time(spawner, now=START + timedelta(minutes=minutes))
@@ -111,7 +111,7 @@ async def test_the_end_is_told_once_to_the_hubs_event_log(eventlog: EventLogger,
     assert event["__schema__"] == SCHEMA_ID
 
 
-async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.StringIO):
+async def test_each_servers_end_is_recorded(eventlog: EventLogger, recorded: io.StringIO):
     spawner = FakeSpawner(eventlog=eventlog)
     await enforce_run_time(spawner, now=START + timedelta(minutes=50))
     spawner.pod["metadata"]["uid"] = "2"
@@ -119,7 +119,7 @@ async def test_each_servers_end_is_told(eventlog: EventLogger, recorded: io.Stri
     assert len(recorded.getvalue().splitlines()) == 2
 
 
-async def test_the_end_is_told_in_the_log(caplog: pytest.LogCaptureFixture):
+async def test_the_end_is_logged(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     await enforce_run_time(FakeSpawner(), now=START + timedelta(minutes=50))
     assert [record.getMessage() for record in caplog.records] == [
@@ -157,7 +157,7 @@ def test_a_pod_that_runs_on_says_nothing(admins: dict[str, Any] | None):
     assert add_run_time(NOTHING, admins) is NOTHING
 
 
-async def test_a_run_time_is_in_the_pod_for_kubernetes_for_people_and_for_programs(make_spawner: MakeSpawner):
+async def test_a_run_time_is_in_the_pod_for_kubernetes_for_users_and_for_programs(make_spawner: MakeSpawner):
     run_time = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
     pod = await pod_of(make_spawner(settings={**SETTINGS, "run_time": run_time}), {"gpu": "a100", "run_time": "30m"})
     assert pod["spec"]["activeDeadlineSeconds"] == 1800

@@ -58,7 +58,7 @@ def test_amounts_are_cores_and_bytes():
     assert [found[name] for name in ("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee")] == [1.5, 0.75, 8, 4]
 
 
-def test_an_amount_nobody_chose_is_the_admins():
+def test_an_amount_that_was_not_chosen_is_the_admins():
     found = values({"cpu_limit": 3.0, "mem_limit": 99}, cpu_limit_millis=None, memory_limit_bytes=None)
     assert (found["cpu_limit"], found["mem_limit"]) == (3.0, 99)
 
@@ -191,7 +191,7 @@ def test_the_admins_values_are_not_touched():
     assert admins == before
 
 
-def test_a_priority_nobody_picked_is_the_admins():
+def test_a_priority_that_was_not_picked_is_the_admins():
     low = PodAdditions(priority_class="site-low", priority=-10)
     assert values({"priority_class_name": "own"})["priority_class_name"] == "own"
     assert values({"priority_class_name": "own"}, additions=low)["priority_class_name"] == "site-low"

@@ -100,7 +100,7 @@ def test_the_form_that_is_sent_as_it_opened_gets_the_same(traits: dict[str, Any]
 
 
 @given(traits=own_traits)
-def test_what_is_stored_of_no_choice_follows_a_hook_that_gives_other_amounts(traits: dict[str, Any]):
+def test_stored_defaults_follow_a_hook_that_gives_other_amounts(traits: dict[str, Any]):
     catalog = catalog_of(traits, nodes=[CPU_NODE])
     stored = build_options(validate({}, catalog), catalog)
     hooked = {**traits, "cpu_limit": 3.0, "mem_limit": 5 * GIB, "mem_guarantee": GIB}

@@ -1,4 +1,4 @@
-"""What the form's script asks for in a header."""
+"""The request of the form's script, in a header."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_anything_else_asks_for_nothing(text: str | None):
     assert read_choice_header(handler(text)) is None
 
 
-def test_what_is_no_text_is_left_out():
+def test_values_that_are_no_text_are_left_out():
     assert read_choice_header(handler('{"cpu": 2, "gpu": "a100", "memory": ["1"]}')) == {"gpu": "a100"}
 
 

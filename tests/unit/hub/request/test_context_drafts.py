@@ -1,4 +1,4 @@
-"""What a request sent is found in that request only, once."""
+"""The options that a request sent are found in that request only, once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuspawner.hub.request import context
 PROBLEM = Problem(field="cpu", code="off_step", message="no")
 
 
-def test_what_was_kept_can_be_taken_once():
+def test_a_kept_draft_can_be_taken_once():
     context.keep_draft({"cpu": ["1"]})
     first, second = context.take_draft(), context.take_draft()
     assert first is not None

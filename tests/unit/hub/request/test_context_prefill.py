@@ -50,7 +50,7 @@ async def test_what_a_link_names_stands_in_the_form_and_is_no_option_of_a_start(
     assert context.take_draft() is None
 
 
-async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSpawner):
+async def test_saved_options_do_not_mix_with_a_link(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={**SETTINGS, "custom_images": {"allowed": True}})
     spawner.user_options = {"custom_image": "acme/own:1"}
     spawner.handler = handler(asked(build_prefill_url(spawner, CHOICE)))

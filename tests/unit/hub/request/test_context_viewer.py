@@ -1,4 +1,4 @@
-"""Who looks is known of the request that said so, and of no other."""
+"""The viewer is known in the request that named them, and in no other."""
 
 from __future__ import annotations
 

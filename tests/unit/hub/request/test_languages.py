@@ -59,9 +59,9 @@ def test_the_admins_choice_comes_first():
     assert spoken_after(note_request_language, handler("de"), choice="zh-cn") == "zh-CN"
 
 
-@pytest.mark.parametrize("nobody", [None, handler(None), SimpleNamespace()])
-def test_whoever_says_nothing_is_spoken_to_in_english(nobody: object):
-    assert spoken_after(note_request_language, nobody) == "en"
+@pytest.mark.parametrize("request_handler", [None, handler(None), SimpleNamespace()])
+def test_a_request_without_a_language_is_answered_in_english(request_handler: object):
+    assert spoken_after(note_request_language, request_handler) == "en"
 
 
 @pytest.mark.parametrize(

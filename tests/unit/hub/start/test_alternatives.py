@@ -1,4 +1,4 @@
-"""What is said of other choices to somebody whose start came to nothing."""
+"""Other choices that are suggested to a user whose start failed."""
 
 from __future__ import annotations
 

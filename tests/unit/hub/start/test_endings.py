@@ -245,7 +245,7 @@ class Unreadable:
         pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.1), None, "A.", id="a failed start"),
         pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.2), "C", "C", id="a failed start for 10 min only"),
         pytest.param(Unreadable(), "C", "C", id="nothing without the database"),
-        pytest.param(None, "C", "C", id="nobody is logged in"),
+        pytest.param(None, "C", "C", id="no user is logged in"),
         pytest.param(
             SimpleNamespace(orm_spawners={"": SimpleNamespace(server=None, state=None)}), None, None, id="new"
         ),
@@ -265,7 +265,7 @@ def test_a_page_that_shows_an_error_announces_only_what_the_admin_announces():
 
 
 @pytest.mark.parametrize("at", [None, "", "yesterday", 5, "2026-11-22T10:00:00"], ids=str)
-def test_an_end_whose_time_cannot_be_read_is_not_told(at: object):
+def test_an_end_whose_time_cannot_be_read_is_not_shown(at: object):
     assert read_end({"gpuspawner": {"end": {"code": "x", "message": "A.", "at": at}}}) is None
 
 

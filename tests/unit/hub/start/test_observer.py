@@ -1,4 +1,4 @@
-"""What is seen of a start, and how seldom it is looked at closely."""
+"""Facts that the hub observes of a start, and how seldom it looks closely."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
     assert (facts.pod, facts.verdict, facts.is_node_ready, facts.timeout_s) == (None, None, None, 60.0)
 
 
-async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
+async def test_unchanged_facts_are_not_read_again_at_once(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     assert await seen.lookout.observe() is not None
     seen.clock.now += observer.RECHECK_S - 0.1
@@ -211,7 +211,7 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
     assert facts.is_node_ready is None
 
 
-async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+async def test_old_data_of_nodes_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     inventory = (await seen.spawner.make_offer()).inventory
@@ -222,7 +222,7 @@ async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypat
     assert facts.is_node_ready is None
 
 
-async def test_where_no_node_can_be_read_nobody_knows_how_it_is(seen: Seen, server: WatchServer):
+async def test_where_no_node_can_be_read_the_state_of_the_node_is_unknown(seen: Seen, server: WatchServer):
     server.status[NODES] = 403
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"

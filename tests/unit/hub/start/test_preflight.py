@@ -1,4 +1,4 @@
-"""What could never run, or what Kubernetes would not take, is refused before anything is made."""
+"""A pod that could never run, or that Kubernetes would refuse, is refused before anything is made."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ async def test_what_waits_goes_on_waiting_and_starts_when_there_is_room(server: 
         assert hub.read_routes() == {f"/user/{user}/": target for user in ("waits", "gated", "started")}
 
 
-async def test_what_ended_while_the_hub_was_down_is_told_with_its_reason(server: WatchServer, tmp_path: Path):
+async def test_a_start_that_ended_while_the_hub_was_down_is_shown_with_its_reason(server: WatchServer, tmp_path: Path):
     server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
     (tmp_path / "held-interrupted").touch()
     async with real_hub(tmp_path, api=server.url, config=config(unused_port())) as hub:
@@ -173,7 +173,7 @@ def failed(pod: dict[str, Any]) -> dict[str, Any]:
     return {**running(pod), "status": {**running(pod)["status"], "phase": "Failed"}}
 
 
-async def test_why_a_start_had_failed_is_told_although_the_hub_was_killed_before_it_had_deleted_the_pod(
+async def test_the_reason_of_a_failure_is_shown_although_the_hub_was_killed_before_it_had_deleted_the_pod(
     server: WatchServer, tmp_path: Path
 ):
     given = config(unused_port())
@@ -209,7 +209,7 @@ async def test_why_a_start_had_failed_is_told_although_the_hub_was_killed_before
         }
 
 
-async def test_why_a_start_was_refused_is_told_although_the_hub_was_killed_while_jupyterhub_stopped_the_server(
+async def test_the_reason_of_a_refusal_is_shown_although_the_hub_was_killed_while_jupyterhub_stopped_the_server(
     server: WatchServer, tmp_path: Path
 ):
     server.answers["POST", OWN_PODS] = refusal(403, 'admission webhook "site" denied the request: no GPUs on Fridays')
@@ -243,7 +243,7 @@ async def test_a_choice_that_is_refused_does_not_bring_back_why_an_earlier_serve
     assert spawner.start_state.end.message == "You don't have access to A100."
 
 
-async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
+async def test_the_user_of_a_server_that_had_to_give_way_reads_so_until_it_starts_again(
     server: WatchServer, tmp_path: Path
 ):
     port = unused_port()

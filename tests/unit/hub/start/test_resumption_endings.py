@@ -115,7 +115,7 @@ def read_end(spawner: GPUSpawner) -> Any:
     return (spawner.orm_spawner.state.get("gpuspawner") or {}).get("end")
 
 
-async def test_a_start_goes_on_although_its_story_cannot_be_told(make_spawner: MakeSpawner, server: WatchServer):
+async def test_a_start_goes_on_although_its_messages_cannot_be_sent(make_spawner: MakeSpawner, server: WatchServer):
     port, proxy = unused_port(), Proxy()
     async with notebook(port):
         spawner, failure = await resume(make_spawner, server, spawner_class=BlindSpawner, port=port, proxy=proxy)

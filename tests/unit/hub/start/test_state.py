@@ -11,7 +11,7 @@ T4 = GPUType(
 )
 
 
-def test_what_was_known_of_a_start_is_not_known_of_the_next():
+def test_facts_of_a_start_are_not_kept_for_the_next():
     async def look(_pod: object) -> None: ...
 
     start = StartState(
@@ -25,7 +25,7 @@ def test_what_was_known_of_a_start_is_not_known_of_the_next():
     assert following.token != start.token
 
 
-def test_a_page_that_waits_for_a_start_is_told_of_it_but_not_of_an_earlier_choice():
+def test_a_page_that_waits_for_a_start_hears_of_it_but_not_of_an_earlier_choice():
     start = StartState()
     start.feed.gpu = T4
     assert start.make_next().feed is start.feed

@@ -1,4 +1,4 @@
-"""Somebody waits for a program to listen as long as that is refused, and for nothing else."""
+"""The hub waits for a program to listen as long as connections are refused, and in no other case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.hub.real_hub import unused_port
 
 @pytest.fixture
 def port() -> int:
-    """A port on which nobody listens."""
+    """A port on which no program listens."""
     return unused_port()
 
 
@@ -38,11 +38,11 @@ async def test_it_gives_up_when_the_time_is_over(port: int):
 
 
 @pytest.mark.parametrize("address", ["", None, ("127.0.0.1", 1), "http://", "http://127.0.0.1", "http://[::1", 7])
-async def test_nobody_waits_where_there_is_no_address(address: object):
+async def test_without_an_address_it_does_not_wait(address: object):
     await asyncio.wait_for(wait_until_listening(address, timeout_s=60), 5)
 
 
-async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
+async def test_it_does_not_wait_for_an_address_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch):
     async def swallowed(*_: object) -> None:
         await asyncio.sleep(60)
 

@@ -1,4 +1,4 @@
-"""What is said of a start reaches everybody who waits for it."""
+"""News of a start reaches every page that waits for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.clocks import Clock
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
 
 
-async def test_all_who_wait_are_told_at_once():
+async def test_all_pages_that_wait_get_news_at_once():
     following = ProgressFeed()
     waiting = [asyncio.create_task(following.wait_for_news(timeout_s=None)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -24,7 +24,7 @@ async def test_all_who_wait_are_told_at_once():
     assert (following.reports, following.percent) == ([REPORT], 12)
 
 
-async def test_nobody_is_woken_for_nothing():
+async def test_no_page_is_woken_for_nothing():
     following = ProgressFeed()
     assert following.last is None
     following.publish([REPORT], percent=12)
@@ -42,7 +42,7 @@ async def test_who_waits_for_some_seconds_waits_no_longer():
         await ProgressFeed().wait_for_news(timeout_s=0.01)
 
 
-async def test_when_it_is_over_nobody_waits():
+async def test_when_it_is_over_no_page_waits():
     following = ProgressFeed()
     waiting = asyncio.create_task(following.wait_for_news(timeout_s=None))
     await asyncio.sleep(0)

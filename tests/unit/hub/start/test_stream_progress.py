@@ -1,4 +1,4 @@
-"""What an open page is sent while a server starts."""
+"""Messages to an open page while a server starts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
     return spawner
 
 
-async def test_a_page_that_comes_late_is_told_all_of_it(spawner: GPUSpawner):
+async def test_a_page_that_comes_late_gets_all_messages(spawner: GPUSpawner):
     spawner.start_state.feed.publish([WAITING, PULLING], percent=50)
     spawner.start_state.feed.close()
     first, second = await all_of(spawner.progress())
@@ -70,7 +70,7 @@ async def test_the_default_servers_page_needs_no_html(make_spawner: MakeSpawner)
     ]
 
 
-async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
+async def test_many_pages_get_each_message(spawner: GPUSpawner):
     following = spawner.start_state.feed
     pages = [asyncio.create_task(all_of(spawner.progress())) for _ in range(20)]
     await asyncio.sleep(0.01)
@@ -192,7 +192,7 @@ async def test_a_hook_that_fails_takes_nothing_away(spawner: GPUSpawner):
     assert messages(events) == ["It waits.", PULLING.sentence]
 
 
-async def test_what_nobody_configured_changes_nothing(spawner: GPUSpawner):
+async def test_without_a_hook_the_messages_stay_as_they_are(spawner: GPUSpawner):
     assert messages(await all_of(newer(spawner).progress())) == ["It waits.", PULLING.sentence]
 
 
@@ -238,7 +238,7 @@ async def test_our_own_page_gets_the_place_the_times_and_no_time_in_a_sentence(s
     await page.aclose()
 
 
-async def test_a_page_that_comes_late_is_told_when_each_thing_was_said(spawner: GPUSpawner, clock: Clock):
+async def test_a_page_that_comes_late_gets_the_time_of_each_message(spawner: GPUSpawner, clock: Clock):
     following = ProgressFeed(clock=clock)
     following.begin()
     clock.now += 30

@@ -115,7 +115,7 @@ async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner
     spawner = make_spawner()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     running(pod)
-    # Nobody listens on the port: the pod's network is there, and its program is not, or not yet.
+    # No program listens on the port: the pod's network is there, and its program is not, or not yet.
     spawner.port, pod["status"]["podIP"] = unused_port(), "127.0.0.1"
     start = spawner.start()
     await sent(server, spawner)
@@ -183,7 +183,7 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
         await asyncio.wait_for(start, 0)
 
 
-async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the_same(
+async def test_the_slow_step_is_named_even_if_jupyterhubs_timer_comes_first(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     spawner = make_spawner()
@@ -194,7 +194,7 @@ async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the
         await asyncio.wait_for(start, 0)
 
 
-async def test_what_kubernetes_did_not_accept_until_the_timeout_is_told_by_its_reason(
+async def test_a_request_that_kubernetes_rejects_until_the_timeout_is_reported_by_its_reason(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     outage = 'Internal error occurred: failed calling webhook "rules.example": failed to call webhook: EOF'
@@ -405,7 +405,7 @@ async def forgets_once(cancelled: list[int]) -> None:
     raise asyncio.CancelledError
 
 
-async def test_a_start_that_does_not_notice_that_it_is_cut_off_is_told_again(make_spawner: MakeSpawner):
+async def test_a_start_that_does_not_notice_that_it_is_cut_off_is_reported_again(make_spawner: MakeSpawner):
     spawner, cancelled = make_spawner(), list[int]()
     start = asyncio.ensure_future(supervise_start(spawner, forgets_once(cancelled), feed=spawner.start_state.feed))
     await asyncio.sleep(0.05)
@@ -468,7 +468,7 @@ async def test_a_mistake_in_looking_ends_no_start(
     assert len([each for each in caplog.records if "Cannot tell" in each.getMessage()]) == 1
 
 
-async def test_a_hook_that_fails_after_the_pod_was_made_is_told_as_it_is(
+async def test_a_hook_that_fails_after_the_pod_was_made_is_reported_as_it_is(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
     def hook(*_: Any) -> None:
@@ -506,11 +506,11 @@ async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: Mak
 @pytest.mark.parametrize(
     ("seconds", "told"), [(1, "1 second"), (60, "60 seconds"), (125, "125 seconds"), (900, "15 minutes")]
 )
-def test_how_long_it_waited_is_told_exactly(seconds: int, told: str):
+def test_the_time_that_it_waited_is_exact(seconds: int, told: str):
     assert supervisor.format_wait(float(seconds)) == told
 
 
-async def test_stages_are_measured_as_they_are_told(
+async def test_stages_are_measured_as_they_are_shown(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
     entered: list[str] = []

@@ -92,7 +92,7 @@ async def test_an_answer_that_is_not_read_to_its_end_is_closed():
 
 
 @pytest.mark.parametrize("pieces", [(b"\xff",), ("ä".encode()[:1],)])
-async def test_what_is_no_text_is_no_answer(pieces: tuple[bytes, ...]):
+async def test_bytes_that_are_no_text_are_no_answer(pieces: tuple[bytes, ...]):
     response: Any = Pieces(*pieces)
     with pytest.raises(APIUnavailableError, match="no text"):
         [piece async for piece in stream_text(response)]

@@ -88,7 +88,7 @@ async def test_no_right_is_asked_about_where_the_resource_is_not_served(cluster:
         ("", 500, ""),
     ],
 )
-async def test_nobody_may_list_what_is_not_served(
+async def test_no_account_may_list_what_is_not_served(
     cluster: WatchServer, cluster_api: CoreV1Api, body: str, status: int | None, expected: str
 ):
     cluster.bodies[SERVED] = body
@@ -117,6 +117,6 @@ async def test_one_right_can_be_asked_for_by_itself(
     assert await is_allowed(cluster_api.api_client, attributes, timeout_s=5) is allowed
 
 
-async def test_a_right_that_nobody_tells_of_is_unknown(cluster: WatchServer, cluster_api: CoreV1Api):
+async def test_a_right_without_an_answer_is_unknown(cluster: WatchServer, cluster_api: CoreV1Api):
     cluster.status[REVIEWS] = 500
     assert await is_allowed(cluster_api.api_client, {"verb": "list", "resource": "nodes"}, timeout_s=5) is None

@@ -69,7 +69,7 @@ async def test_an_empty_cluster_has_nothing(cluster: WatchServer, cluster_api: C
 
 
 @pytest.mark.parametrize("items", ["[3, null, []]", "null", "[]"])
-async def test_what_is_no_object_is_left_out(cluster: WatchServer, cluster_api: CoreV1Api, items: str):
+async def test_items_that_are_no_objects_are_left_out(cluster: WatchServer, cluster_api: CoreV1Api, items: str):
     cluster.bodies[NODES] = f'{{"items": {items}, "metadata": {{"resourceVersion": "7"}}}}'
     assert await listed(cluster_api) == ([], "7")
 

@@ -109,7 +109,7 @@ async def test_a_long_value_in_many_pieces_is_not_tried_for_each_of_them(monkeyp
         '{"a": 1 "b": 2}',
     ],
 )
-async def test_what_is_no_json_object_is_an_error(text: str):
+async def test_text_that_is_no_json_object_is_an_error(text: str):
     for at in ((), range(len(text))):
         with pytest.raises(ValueError, match="line 1 column"):
             await listed(text, at)
@@ -133,7 +133,7 @@ async def test_an_object_that_is_nested_too_deeply_takes_no_others_away():
     assert await listed(text, range(0, len(text), 37)) == expected
 
 
-async def test_what_is_nested_too_deeply_among_its_managers_is_left_out_of_an_object():
+async def test_managed_fields_nested_too_deeply_are_left_out_of_an_object():
     fields = '{"f:a":' * 5000 + "{}" + "}" * 5000
     managers = f'[{{"manager":"x","fieldsV1":{fields}}}]'
     text = f'{{"items":[{{"metadata":{{"name":"ok","managedFields":{managers}}},"spec":{{"a":1}}}}]}}'

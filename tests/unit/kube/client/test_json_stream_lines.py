@@ -29,11 +29,11 @@ def test_empty_lines_are_left_out():
     assert fed(b"\n\r\n a\n\n") == [b" a"]
 
 
-def test_what_is_left_at_the_end_is_no_line():
+def test_the_rest_at_the_end_is_no_line():
     assert fed(b"a\nb") == [b"a"]
 
 
-def test_what_is_left_is_known():
+def test_the_rest_is_reported():
     lines = LineSplitter()
     assert list(lines.feed(b"a\nb")) == [b"a"]
     assert not lines.is_empty

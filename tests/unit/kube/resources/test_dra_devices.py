@@ -1,4 +1,4 @@
-"""What DRA drivers offer is followed where it matters, and nowhere else."""
+"""Devices of DRA drivers are followed where they matter, and nowhere else."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def bare_node(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def dra(cluster: WatchServer) -> WatchServer:
-    """A cluster with a DRA driver: four GPUs on one of two nodes, one of them held by somebody's claim."""
+    """A cluster with a DRA driver: four GPUs on one of two nodes, one of them held by another user's claim."""
     cluster.bodies[API] = json.dumps(
         {"resources": [{"name": plural} for plural in (DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)]}
     )
     cluster.put(NODES, bare_node("n1"), bare_node("n2"))
     cluster.put(path(DEVICE_CLASSES), device_class())
     cluster.put(path(RESOURCE_SLICES), device_slice(4))
-    cluster.put(path(RESOURCE_CLAIMS), claim("somebody", "gpu-3"))
+    cluster.put(path(RESOURCE_CLAIMS), claim("taken", "gpu-3"))
     return cluster
 
 
@@ -105,7 +105,7 @@ async def test_devices_that_come_and_go_show(store: ClusterStore, dra: WatchServ
     await store.read_inventory()
     dra.put(path(RESOURCE_CLAIMS), claim("another", "gpu-0", "gpu-1"))
     await until(store, shows(4, 1))
-    dra.delete(path(RESOURCE_CLAIMS), claim("somebody"))
+    dra.delete(path(RESOURCE_CLAIMS), claim("taken"))
     await until(store, shows(4, 2))
     dra.put(path(RESOURCE_SLICES), device_slice(1, "n2"))
     await until(store, shows(5, 3))
@@ -168,7 +168,7 @@ async def test_without_the_right_to_read_classes_there_are_no_devices(store: Clu
 
 
 @pytest.mark.parametrize("plural", [RESOURCE_SLICES, RESOURCE_CLAIMS])
-async def test_without_slices_or_claims_nobody_can_tell_how_many_there_are(
+async def test_without_slices_or_claims_the_number_of_devices_is_unknown(
     store: ClusterStore, dra: WatchServer, plural: str
 ):
     dra.denied = {("watch", plural)}
@@ -215,7 +215,7 @@ async def test_classes_that_cannot_be_read_are_not_known_to_be_none(
     await store.stop()
 
 
-async def test_without_the_classes_any_more_nobody_can_tell_how_many_there_are(store: ClusterStore, dra: WatchServer):
+async def test_without_the_classes_any_more_the_number_of_devices_is_unknown(store: ClusterStore, dra: WatchServer):
     await store.read_inventory()
     await eventually(lambda: len(dra.streams) == 5)
     dra.denied = {("watch", DEVICE_CLASSES)}

@@ -1,4 +1,4 @@
-"""What Karpenter may add is read now and then, and nobody minds where it cannot be."""
+"""Karpenter's NodePools are read now and then, and it does no harm where they cannot be read."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def asked(cluster: WatchServer) -> list[str]:
     return [request.path for request in cluster.requests]
 
 
-async def test_what_was_there_needs_no_question_about_rights(cluster: WatchServer, read: Reading, steps: Steps):
+async def test_a_resource_that_was_there_needs_no_question_about_rights(
+    cluster: WatchServer, read: Reading, steps: Steps
+):
     cluster.put(PATH, node_pool("p"))
     await read()
     await steps.go_on()
@@ -142,7 +144,9 @@ async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: 
 
 
 @pytest.mark.parametrize("status", [403, 404])
-async def test_what_is_served_and_refused_is_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
+async def test_node_pools_that_are_served_and_refused_are_unknown(
+    cluster: WatchServer, read: Reading, steps: Steps, status: int
+):
     cluster.status[PATH] = status
     found = await read()
     assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [ABSENT_S])
@@ -171,7 +175,7 @@ async def test_objects_that_make_no_sense_are_left_out(cluster: WatchServer, rea
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-async def test_what_was_read_is_kept_for_a_while(cluster: WatchServer, read: Reading, steps: Steps, status: int):
+async def test_node_pools_are_kept_for_a_while(cluster: WatchServer, read: Reading, steps: Steps, status: int):
     cluster.put(PATH, node_pool("p"))
     found = await read()
     cluster.status[PATH] = status
@@ -194,7 +198,7 @@ async def test_a_karpenter_that_is_removed_is_noticed(cluster: WatchServer, read
     assert (names(found), steps.asked) == ([], [EVERY_S, ABSENT_S])
 
 
-async def test_nobody_waits_for_an_api_server_that_hangs(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
+async def test_a_hanging_api_server_holds_up_no_request(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
     cluster.held.add(PATH)
     found = KarpenterNodePools(cluster_api.api_client, clock=steps.clock, answer_s=0.05, sleep=steps.sleep)
     task = asyncio.create_task(found.run())

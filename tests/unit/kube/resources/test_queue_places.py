@@ -143,7 +143,7 @@ async def test_a_place_is_kept_for_some_seconds(server: ListServer, places: Queu
     assert await asked(places) == 1
 
 
-async def test_whoever_gives_up_takes_the_answer_from_nobody(server: ListServer, places: QueuePlaces):
+async def test_a_request_that_gives_up_takes_the_answer_from_no_other(server: ListServer, places: QueuePlaces):
     server.gate.clear()
     server.bodies[NEW] = summary(workload("jupyter-ada", 2))
     first, second = (asyncio.ensure_future(asked(places)) for _ in range(2))
@@ -364,7 +364,7 @@ async def test_no_priority_class_is_missing_where_they_cannot_be_read(quotas: Li
     assert (found.priority, found.missing_class) == (None, "")
 
 
-async def test_nobody_is_asked_who_waits_where_nobody_does(quotas: ListServer, places: QueuePlaces):
+async def test_the_waiting_pods_are_not_read_where_none_waits(quotas: ListServer, places: QueuePlaces):
     quotas.objects[CLUSTER_QUEUES][0]["status"]["pendingWorkloads"] = 0
     found = await state_of(places)
     assert (found.count_ahead(), asked_for(quotas, WAITING)) == (0, [])

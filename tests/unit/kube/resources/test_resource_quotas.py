@@ -1,4 +1,4 @@
-"""What quotas leave, as a server answers that has some."""
+"""The rest of quotas, read from a server that has some."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
         yield CoreV1Api(client)
 
 
-async def test_what_is_left_is_read(api: CoreV1Api):
+async def test_the_rest_of_a_quota_is_read(api: CoreV1Api):
     assert await ResourceQuotas(api).read_remaining("hub") == RemainingQuota(left={"requests.nvidia.com/gpu": 3})
 
 
@@ -63,7 +63,7 @@ async def test_an_answer_holds_for_a_while(
     assert (found, len(server.requests)) == ([left] * 3, 2)
 
 
-async def test_whoever_needs_it_newer_has_it_read_again_but_for_a_refusal(server: ListServer, api: CoreV1Api):
+async def test_a_caller_that_needs_it_newer_has_it_read_again_but_for_a_refusal(server: ListServer, api: CoreV1Api):
     quotas = ResourceQuotas(api)
     await quotas.read_remaining("hub")
     await quotas.read_remaining("hub", max_age_s=0)

@@ -62,7 +62,7 @@ def test_a_pod_that_has_finished_is_left_out(occupancy: Occupancy, phase: str):
 
 
 class Unreadable(dict[str, Any]):
-    """An object that breaks whoever looks closer."""
+    """An object that fails when it is read."""
 
     def items(self) -> Any:
         raise RuntimeError
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_is_left_out(occupancy: Occupancy, target: Any):
 
 
 @pytest.mark.parametrize("target", [NodeCache, PodCache])
-def test_what_has_no_name_is_nothing(occupancy: Occupancy, target: Any):
+def test_an_object_without_a_name_is_nothing(occupancy: Occupancy, target: Any):
     assert decode_object({"metadata": {}}, target(occupancy)) is None
 
 

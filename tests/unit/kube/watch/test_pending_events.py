@@ -107,7 +107,7 @@ async def test_an_event_that_is_written_in_another_way_is_read_all_the_same():
     [b"[1", line("ERROR", {"kind": "Status", "code": 410}), line("ADDED", {})[:-3], b"\xff\xfe"],
     ids=["no JSON", "410 Gone", "cut off", "no text"],
 )
-async def test_what_is_no_watch_asks_for_a_new_list(broken: bytes):
+async def test_an_answer_that_is_no_watch_asks_for_a_new_list(broken: bytes):
     with pytest.raises(RelistError):
         await state_of(line("ADDED", pod("a", version=1)), broken)
 

@@ -73,7 +73,7 @@ async def test_afterwards_it_holds_what_the_list_had(before: dict[str, int], aft
     assert target.numbers == after
 
 
-async def test_what_is_the_same_is_left_alone():
+async def test_equal_objects_are_left_alone():
     target = Kept()
     await (await listed(target, {"a": 1, "b": 2})).finish()
     target.changes = 0
@@ -81,14 +81,14 @@ async def test_what_is_the_same_is_left_alone():
     assert target.changes == 1
 
 
-async def test_what_is_left_out_now_is_dropped():
+async def test_objects_that_a_list_leaves_out_are_dropped():
     target = Kept()
     await (await listed(target, {"a": 1, "b": 2})).finish()
     await (await listed(target, {"a": 1, "b": -1})).finish()
     assert target.numbers == {"a": 1}
 
 
-async def test_what_has_no_name_is_left_out():
+async def test_objects_without_a_name_are_left_out():
     target = Kept()
     reconciliation = ListReconciler(target, pacer=Pacer())
     reconciliation.record({"metadata": {}})

@@ -1,4 +1,4 @@
-"""What a real connection brings piles up during a pause, and is at hand as soon as somebody asks."""
+"""Data of a real connection piles up during a pause, and is at hand as soon as a request asks for it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_a_pause_ends_by_itself(connected: Line):
     assert connected.connection.transport.is_reading()
 
 
-async def test_nobody_waits_without_a_pause(connected: Line):
+async def test_no_request_waits_without_a_pause(connected: Line):
     gathering = ReadBatcher(LONG_S)
     await gathering.catch_up()
     await gathering.pause(None, bytes_read=1)
@@ -96,7 +96,7 @@ async def test_nobody_waits_without_a_pause(connected: Line):
     await gathering.catch_up()
 
 
-async def test_whoever_asks_does_not_wait_for_a_connection_that_broke(connected: Line):
+async def test_a_request_does_not_wait_for_a_connection_that_broke(connected: Line):
     gathering = ReadBatcher(LONG_S, fresh_s=0)
     pause = await paused(gathering, connected)
     question = asyncio.create_task(gathering.catch_up())

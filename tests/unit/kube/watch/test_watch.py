@@ -182,7 +182,7 @@ async def test_the_next_watch_begins_after_a_bookmark(followed: Followed, cluste
     assert since(cluster) == ["103", "153"]
 
 
-async def test_what_was_missed_between_two_watches_is_made_up_for(followed: Followed, cluster: WatchServer):
+async def test_changes_missed_between_two_watches_are_made_up_for(followed: Followed, cluster: WatchServer):
     await followed.watch.relist()
     cluster.lifetime_s = 0.1
     await followed.watch.stream()
@@ -354,7 +354,7 @@ async def test_events_confirm_nothing(followed: Followed, cluster: WatchServer):
     assert followed.confirmed == [1000.0, 1000.0]
 
 
-async def test_what_goes_on_changing_waits_until_somebody_asks(cluster: WatchServer, cluster_api: CoreV1Api):
+async def test_continuous_changes_wait_until_a_request_asks(cluster: WatchServer, cluster_api: CoreV1Api):
     followed = Followed(cluster_api, batch_s=0.3)
     await followed.watch.relist()
     pauses = set()
@@ -412,7 +412,7 @@ async def test_a_busy_watch_confirms_as_of_when_it_was_asked_for(followed: Follo
     assert followed.confirmed == [1000.0, 1020.0]
 
 
-async def test_what_was_missed_confirms_nothing(cluster: WatchServer, cluster_api: CoreV1Api):
+async def test_missed_changes_confirm_nothing(cluster: WatchServer, cluster_api: CoreV1Api):
     followed = Followed(cluster_api, settle_s=60)
     await followed.watch.relist()
     cluster.put(PODS, pod("a"), pod("b"))

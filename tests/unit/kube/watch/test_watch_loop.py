@@ -130,7 +130,7 @@ async def test_the_latest_moment_counts(run: Run):
     assert run.follower.confirmed_at == 5.0
 
 
-async def test_a_failure_is_told_and_tried_again(run: Run):
+async def test_a_failure_is_reported_and_tried_again(run: Run):
     run.watch.lists = [APIUnavailableError("x", status=500), APIUnavailableError("x", status=None)]
     await run.until_idle()
     assert run.reasons == [
@@ -228,7 +228,7 @@ async def test_a_list_that_works_ends_the_pauses_before_it(run: Run):
     assert run.pauses == [0.001, 0.002, 0.001]
 
 
-async def test_what_is_missing_is_said_until_it_is_there(run: Run):
+async def test_a_missing_right_is_reported_until_it_is_there(run: Run):
     run.rights.missing = "list"
     run.start()
     await eventually(lambda: run.follower.missing_right)

@@ -18,7 +18,7 @@ from gpuspawner.kube.watch.watch_loop import describe_failure, describe_missing_
         (599, "The Kubernetes API server answered with an error (599)."),
     ],
 )
-def test_a_failure_is_told_in_one_sentence(status: int | None, reason: str):
+def test_a_failure_is_reported_in_one_sentence(status: int | None, reason: str):
     assert describe_failure(status, missing_right="No.") == reason
 
 

@@ -1,4 +1,4 @@
-"""What was missed before a watch may take a while to arrive: nothing is confirmed before all of it has."""
+"""Changes that a watch missed may take a while to arrive: nothing is confirmed before all of them have."""
 
 from __future__ import annotations
 

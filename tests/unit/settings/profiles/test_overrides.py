@@ -93,7 +93,7 @@ def test_an_override_is_split(splitter: OverrideSplitter, notes: NoteList):
         pytest.param({"google.com/tpu": 4096}, ({}, {"google.com/tpu": 4096}), id="more than a type may have"),
     ],
 )
-def test_accelerators_are_told_from_other_resources(resources: Any, expected: Any):
+def test_accelerators_are_distinguished_from_other_resources(resources: Any, expected: Any):
     assert split_resources(resources) == expected
 
 
@@ -118,7 +118,7 @@ def test_accelerators_are_told_from_other_resources(resources: Any, expected: An
         ),
     ],
 )
-def test_what_is_changed_is_noted(splitter: OverrideSplitter, notes: NoteList, override: Any, cause: Any, field: str):
+def test_changed_values_are_noted(splitter: OverrideSplitter, notes: NoteList, override: Any, cause: Any, field: str):
     assert splitter.split(override, profile="P") is not None
     assert [(each.cause, each.profile, each.field) for each in notes.notes] == [(cause, "P", field)]
 

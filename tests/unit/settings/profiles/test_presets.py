@@ -446,7 +446,7 @@ def test_old_user_options_have_new_ones(convert: Convert, options: Any, expected
     assert convert(profile(options={"size": choices(s={})})).convert_options(options) == expected
 
 
-def test_choices_are_named_for_people(convert: Convert):
+def test_choices_get_readable_names(convert: Convert):
     option = {"display_name": "Size", "choices": {"s": {"display_name": "Small"}}, "unlisted_choice": UNLISTED}
     found = convert(profile("My server", options={"size": option}))
     labels = [{}, {"profile": "my-server", "size": "s"}, {"profile": "my-server", "size--unlisted-choice": "q/x"}]

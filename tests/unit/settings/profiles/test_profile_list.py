@@ -91,7 +91,7 @@ def test_helm_sorts_options_and_choices(traits: SpawnerTraits, notes: NoteList, 
 def test_access_is_read_of_profiles_and_choices(parser: ProfileListParser, keys: Any, expected: ProfileAccess):
     profile = parse_one(parser, **keys, profile_options={"o": {"choices": {"c": keys}}})
     assert [profile.access, profile.options[0].choices[0].access] == [expected, expected]
-    assert expected.admits_nobody == (keys == {"allowed_groups": []})
+    assert expected.admits_no_user == (keys == {"allowed_groups": []})
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_keys_that_kubespawner_does_not_read_are_noted(
         ),
     ],
 )
-def test_what_is_no_profile_list_is_refused_with_its_path(
+def test_a_broken_profile_list_is_refused_with_its_path(
     parser: ProfileListParser, profile_list: Any, path: Any, message: str
 ):
     with pytest.raises(ProfileListError) as caught:
