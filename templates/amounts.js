@@ -1,7 +1,7 @@
 // Amounts to press instead of typing them: the share of the GPU that is picked, and common ones. Comes after display.js.
 
 const SHARED = [["cpu", 1000], ["memory", 1024 ** 3]]; // in the order and the units of a GPU type's share
-const FEWEST_COMMON = 3; // below that, "+" does as well
+const FEWEST_COMMON = 3; // below that, "+" does just as well
 const MOST_COMMON = 8;
 
 /** What the GPUs that are picked have on their node, as the fields hold it: field name → text; the server says the same. */
@@ -24,18 +24,19 @@ export function suggestionText(values, data) {
   return t("Suggested for {gpus}: {amounts} (share of the node)", { gpus: gpusText(values, data), amounts });
 }
 
-/** The default of a number and its doubles within the bounds, as the field holds them; none where there are only few. */
+/** The default of a number and its doubles within the bounds, as the field holds them; none if there would be too few. */
 export function commonAmounts(name, bounds) {
   const [amount, most] = [bounds.default, bounds.max].map((text) => amountOf(name, text));
   const found = [];
   for (let each = amount; each > 0 && each <= most; each *= 2) found.push(textOf(each));
-  const right = found.filter((text) => !complaintOf(name, text, bounds)).slice(-MOST_COMMON);
-  return right.length < FEWEST_COMMON ? [] : right;
+  const [first, ...others] = found.filter((text) => !complaintOf(name, text, bounds));
+  const valid = [first, ...others.slice(1 - MOST_COMMON)];
+  return valid.length < FEWEST_COMMON ? [] : valid;
 }
 
 parts.push((root, data, { find, read }) => {
   const rows = ["gpu_count", "cpu", "memory"].filter(find).map((name) => {
-    const row = made("div", { className: "gs-common", role: "group" });
+    const row = made("div", { className: "gs-common" });
     find(name).parentElement.after(row);
     on(row, "click", ({ target: { value } }) => value && enter(name, value));
     return [name, row];
@@ -43,7 +44,7 @@ parts.push((root, data, { find, read }) => {
 
   function enter(name, value) {
     const input = Object.assign(find(name), { value: shown(value) });
-    input.dispatchEvent(new Event("input", { bubbles: true }));
+    ["input", "change"].forEach((type) => input.dispatchEvent(new Event(type, { bubbles: true })));
     return input;
   }
 
@@ -52,12 +53,16 @@ parts.push((root, data, { find, read }) => {
     const amounts = bounds ? commonAmounts(name, bounds) : [];
     if (row.dataset.amounts !== String(amounts)) {
       row.dataset.amounts = amounts;
-      // The Tab key leaves them out: with a keyboard the number itself is shorter.
+      if (row.contains(document.activeElement)) find(name).focus();
+      // The Tab key skips them: with a keyboard, typing the number is quicker.
       row.replaceChildren(...amounts.map((value) => made("button", { type: "button", tabIndex: -1, value, textContent: shown(value) })));
     }
     row.toggleAttribute("hidden", !amounts.length);
-    set(row, "aria-label", find(name).labels[0].textContent);
-    all(row, "button").forEach((button) => set(button, "aria-pressed", amountOf(name, values[name]) === amountOf(name, button.value)));
+    const label = find(name).labels?.[0]?.textContent ?? "";
+    all(row, "button").forEach((button) => {
+      set(button, "aria-label", `${label} ${button.textContent}`.trim());
+      set(button, "aria-pressed", amountOf(name, values[name]) === amountOf(name, button.value));
+    });
   }
 
   find("suggest")?.removeAttribute("hidden");

@@ -49,6 +49,7 @@ parts.push((root, data) => {
     }) : [];
     let found;
     let vendor = "";
+    let isUntouched = false;
 
     function show(isAsked) {
       const query = field?.value.trim();
@@ -96,10 +97,12 @@ parts.push((root, data) => {
       (first || section.querySelector("[type=radio]:checked"))?.focus();
     }
 
-    /** A first visit begins with a GPU: its search has the focus, but where that would open a keyboard on the screen. */
+    /** A first visit begins with a GPU: its search gets the focus, except where that would open an on-screen keyboard. */
     function begin() {
-      const isFirst = root.hasAttribute("data-fresh") && document.activeElement === document.body;
-      if (isFirst && matchMedia("(pointer: fine)").matches) field?.focus({ preventScroll: true });
+      const isFirst = root.hasAttribute("data-fresh") && !data.policy?.blocked && document.activeElement === document.body;
+      if (!isFirst || !matchMedia("(pointer: fine)").matches) return;
+      field?.focus({ preventScroll: true });
+      isUntouched = true;
     }
 
     on(field, "input", () => setTimeout(() => field.value && hits()[0]?.scrollIntoView({ block: "nearest" })));
@@ -115,6 +118,8 @@ parts.push((root, data) => {
     });
     on(field, "keydown", (event) => {
       if (event.isComposing) return; // Enter ends a Chinese word
+      if (isUntouched && event.key === "ArrowDown") return; // meant for the page: it must not change the choice
+      isUntouched = false;
       if (/^Esc/.test(event.key)) clear();
       else if (/^(Enter|ArrowDown)$/.test(event.key)) go();
       else return;

@@ -76,7 +76,7 @@ class Hand(Protocol):
     async def write(self, number: Locator, text: str, button: Locator) -> None:
         """Replace what a field holds.
 
-        :param button: the one below the field that fills in this text.
+        :param button: the button below the field, which fills in this text.
         """
 
     async def increase(self, number: Locator, more: Locator) -> None:

@@ -43,7 +43,7 @@ from devcluster import chromium
 ROUNDS = 5
 START = ".feedback-container button"
 GPU_WORDS, IMAGE_WORDS = "a3", "che"
-"""Text for the searches: a few letters, of which each leaves one row."""
+"""Text for the searches, a few letters each: either one leaves a single row."""
 
 
 class Form(NamedTuple):

@@ -10,11 +10,13 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog
+from gpuspawner.core.catalog.policy_model import Policy, Rule
 from tests.browser.support.offered import CATALOG, EARLIER, GIB, TYPES, WITH_PRESETS, Form, Site
 from tests.browser.support.site import serving
 
 STILL = {"reduced_motion": "reduce"}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
+FINGER_PX = 44
 WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
 SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
 
@@ -154,6 +156,53 @@ async def test_a_press_takes_back_what_was_wrong_with_the_field(form: Form) -> N
 
 
 @WIDE
+async def test_a_press_shows_what_is_wrong_with_the_shared_memory_that_no_longer_fits(form: Form) -> None:
+    await form.open()
+    await form.part("more").locator("summary").click()
+    await common(form, "memory").get_by_text("32", exact=True).click()
+    await form.part("shared_memory").fill("16")
+    await form.part("shared_memory").blur()
+    await expect(form.part("shared_memory-error")).to_be_hidden()
+
+    await common(form, "memory").get_by_text("8", exact=True).click()
+
+    await expect(form.part("shared_memory-error")).to_be_visible()
+
+
+@WIDE
+async def test_a_preset_marks_its_amounts(form: Form) -> None:
+    form.site.catalog = WITH_PRESETS
+    await form.open()
+    await form.part("custom").locator("> summary").click()
+
+    await form.page.locator(".gs-preset[value=many]").click()
+
+    await expect(pressed(form, "cpu")).to_have_text(["2"])
+    await expect(pressed(form, "gpu_count")).to_have_text(["8"])
+
+
+@WIDE
+async def test_buttons_have_the_name_of_their_field(form: Form) -> None:
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    for name in ("Number of GPUs 2", "CPU 16", "Memory 16"):
+        await expect(form.page.get_by_role("button", name=name, exact=True)).to_have_count(1)
+
+
+@pytest.mark.window(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True, **STILL)
+async def test_on_a_phone_the_buttons_are_below_the_number_of_gpus(form: Form) -> None:
+    await form.open()
+    await form.radio("gpu", "gpu-3").check()
+
+    field = await form.box(form.page.locator(".gs-number:has(#gpuspawner-gpu_count)"))
+    button = await form.box(common(form, "gpu_count").first)
+
+    assert button["top"] >= field["bottom"] + 4
+    assert button["height"] >= FINGER_PX
+
+
+@WIDE
 async def test_the_tab_key_goes_from_number_to_number(form: Form) -> None:
     await form.open()
     await form.part("cpu").focus()
@@ -178,12 +227,35 @@ async def test_a_field_with_few_amounts_has_no_buttons_for_them(form: Form) -> N
 # -- where a first visit begins ----------------------------------------------------------------------------------------
 
 
-@WIDE
-async def test_a_first_visit_begins_in_the_search_for_a_gpu(form: Form) -> None:
+@pytest.mark.window(viewport={"width": 1280, "height": 100}, **STILL)
+async def test_a_first_visit_begins_in_the_search_for_a_gpu_without_a_scroll(form: Form) -> None:
     await form.open()
 
     await expect(form.page.get_by_role("searchbox", name="Find a GPU")).to_be_focused()
     assert await form.page.evaluate("scrollY") == 0
+
+
+@WIDE
+async def test_an_arrow_key_on_a_fresh_page_does_not_change_the_choice(form: Form) -> None:
+    await form.open()
+    await expect(form.page.get_by_role("searchbox", name="Find a GPU")).to_be_focused()
+
+    for _ in range(3):
+        await form.page.keyboard.press("ArrowDown")
+
+    await expect(form.radio("gpu", "")).to_be_checked()
+    await form.page.keyboard.type("gpu-7")
+    await form.page.keyboard.press("ArrowDown")
+    await expect(form.radio("gpu", "gpu-7")).to_be_checked()
+
+
+@WIDE
+async def test_a_user_who_may_start_nothing_is_not_sent_to_the_search(form: Form) -> None:
+    form.site.catalog = replace(CATALOG, policy=Policy(default=Rule(choices={"image": frozenset()})))
+    await form.open()
+
+    await expect(form.page.get_by_role("searchbox", name="Find a GPU")).to_be_visible()
+    await expect(form.page.locator("body")).to_be_focused()
 
 
 @pytest.mark.window(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True, **STILL)

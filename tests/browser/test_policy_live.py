@@ -351,3 +351,22 @@ async def test_nothing_is_wrong_in_light(page: Page, site: Site, groups: frozens
     await open_form(page, site, is_still=False)
 
     assert await complaints(Visitor(page, site.url, "")) == []
+
+
+async def test_buttons_of_amounts_that_are_no_longer_allowed_go_away_and_leave_the_focus_at_the_field(
+    page: Page, site: Site
+) -> None:
+    policy = CATALOG.policy
+    assert policy is not None
+    site.catalog = replace(CATALOG, policy=replace(policy, default=replace(policy.default, cpu=None)))
+    await open_form(page, site)
+    buttons = page.locator(".gs-number:has([name=cpu]) + .gs-common button")
+    await expect(buttons).to_have_text(["2", "4", "8", "16", "32", "64"])
+    await buttons.last.click()
+    await expect(buttons.last).to_be_focused()
+
+    site.catalog = CATALOG
+    await refresh(page)
+
+    await expect(buttons).to_have_text(["2", "4", "8"])
+    await expect(page.locator("[name=cpu]")).to_be_focused()

@@ -100,7 +100,7 @@ def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_serve
             second = servers.wait_verdict(
                 "second", WHOLE_CARD.slug, 1, sentence=f"{in_use}. 1 in the queue is ahead of you."
             )
-            kueue.wait_for_end_of_line(NAMESPACE)
+            kueue.wait_until_next_is_last(NAMESPACE)
             with servers.asked("second", CARD):
                 told_second = servers.wait_told("second", "ahead")
     after = servers.wait_verdict("second", WHOLE_CARD.slug, 1, sentence="Starts now")
@@ -162,7 +162,7 @@ def in_line(servers: Servers, kueue: Kueue, *users: str) -> Iterator[dict[str, V
 
     with ExitStack() as stack:
         for user in users:
-            kueue.wait_for_end_of_line(NAMESPACE)
+            kueue.wait_until_next_is_last(NAMESPACE)
             stack.enter_context(servers.asked(user, CARD))
             pods[user] = servers.pods.of(user)
             wait_for(is_complete, f"{', '.join(pods)} in the queue in this order")

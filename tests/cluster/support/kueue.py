@@ -122,15 +122,16 @@ class Kueue:
             for owner in workloads[each["metadata"]["name"]]["metadata"]["ownerReferences"]
         ]
 
-    def wait_for_end_of_line(self, namespace: str) -> None:
+    def wait_until_next_is_last(self, namespace: str) -> None:
         """Wait until a workload that is created now comes after all others of this namespace and priority.
 
         Kueue orders workloads of one priority by creation time. Kubernetes stores that in whole seconds, and Kueue
         orders workloads of the same second by UID (``baseCompareFunc`` in its ``pkg/cache/queue/cluster_queue.go``).
+        The API server runs on this machine, so both have the same clock.
         """
         seconds = [each["metadata"]["creationTimestamp"] for each in self.workloads(namespace)]
         newest = max(map(datetime.fromisoformat, seconds), default=datetime.min.replace(tzinfo=UTC))
-        wait_for(lambda: datetime.now(UTC) >= newest + timedelta(seconds=1), "the second of the newest workload over")
+        wait_for(lambda: datetime.now(UTC) >= newest + timedelta(seconds=1), "the newest workload a second old")
 
     def _scale(self, replicas: int) -> None:
         client.AppsV1Api(self.api).patch_namespaced_deployment_scale(

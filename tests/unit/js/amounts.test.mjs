@@ -51,10 +51,10 @@ for (const [name, field, changes, expected] of [
   ["the default and its doubles", "cpu", {}, ["2", "4", "8", "16", "32", "64"]],
   ["no more than the most", "cpu", { max: "31" }, ["2", "4", "8", "16"]],
   ["none where there are only two", "cpu", { max: "4" }, []],
-  ["none without a default", "cpu", { default: "" }, []],
+  ["the same where the field may be empty", "cpu", { is_optional: true, max: "8" }, ["2", "4", "8"]],
   ["none that would be refused", "cpu", { min: "3", step: "3", default: "3", max: "50" }, ["3", "6", "12", "24", "48"]],
   ["a default between two steps does not make its doubles right", "cpu", { step: "1", min: "1", default: "1.5", max: "8" }, ["1.5", "3", "6"]],
-  ["the eight largest of many", "memory", { min: "1", step: "1", default: "1", max: "1024" }, ["8", "16", "32", "64", "128", "256", "512", "1024"]],
+  ["the default and the seven largest of many", "memory", { min: "1", step: "1", default: "1", max: "1024" }, ["1", "16", "32", "64", "128", "256", "512", "1024"]],
   ["parts of a core", "cpu", { min: "0.125", step: "0.125", default: "0.125", max: "1" }, ["0.125", "0.25", "0.5", "1"]],
   ["counts", "gpu_count", { min: "1", step: "1", default: "1", max: "7" }, ["1", "2", "4"]],
 ]) {
