@@ -29,10 +29,11 @@ REUSED_CLUSTER = os.environ.get("GPUSPAWNER_TEST_CLUSTER", "")
 def cluster() -> Iterator[Cluster]:
     """Start a cluster of this run's own, with the simulated fleet."""
     name = REUSED_CLUSTER or f"test-{os.getpid()}"
-    running = Cluster.up(name=name, simulated_nodes=FLEET)
-    yield running
-    if not REUSED_CLUSTER:
-        running.down()
+    try:
+        yield Cluster.up(name=name, simulated_nodes=FLEET)
+    finally:  # also when Ctrl-C comes while the cluster starts
+        if not REUSED_CLUSTER:
+            Cluster.remove(name)
 
 
 @pytest.fixture(scope="session")

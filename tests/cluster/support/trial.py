@@ -35,11 +35,14 @@ CPU_ONLY = "cpu-only"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Start a cluster that has only the nodes of a cloud."""
-    running = Cluster.up(name=f"test-{os.getpid()}-clouds")
-    with running.api_client() as api:
-        clouds.without_real_node(running, api)
-    yield running
-    running.down()
+    name = f"test-{os.getpid()}-clouds"
+    try:
+        running = Cluster.up(name=name)
+        with running.api_client() as api:
+            clouds.without_real_node(running, api)
+        yield running
+    finally:  # also when Ctrl-C comes while the cluster starts
+        Cluster.remove(name)
 
 
 @pytest.fixture(scope="module")
