@@ -30,7 +30,7 @@ function sentenceOf(end, now) {
   const ms = end - now;
   if (ms <= 0) return t("Its time is over, so it ends now.");
   if (ms < MINUTE_MS) return t("Ends in less than a minute.");
-  const time = end.toLocaleTimeString(language, { hour: "numeric", minute: "2-digit" });
+  const time = end.toLocaleTimeString(language, { timeStyle: "short" });
   if (end.toDateString() === now.toDateString()) return t("Ends at {time}, in {left}", { time, left: timeLeft(ms) });
   const date = end.toLocaleDateString(language, { weekday: "short", day: "numeric", month: "short" });
   return t("Ends on {date} at {time}, in {left}", { date, time, left: timeLeft(ms) });

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { mock, test } from "node:test";
 
+process.env.TZ = "UTC";
 const root = new URL("../../../templates/", import.meta.url);
 const source = ["language.js", "hub/servers.js"].map((name) => readFileSync(new URL(name, root), "utf8")).join("");
 const MINUTE_S = 60;
@@ -11,18 +12,19 @@ const RUNS = { ready: true, pending: null, stopped: false };
 let pages = 0;
 
 /** Open a page that shows servers in these states, by name, while the hub says `servers` of them. */
-async function open(states, servers) {
+async function open(states, servers, { language = "en", times = [] } = {}) {
   mock.timers.reset();
   mock.timers.enable({ apis: ["setTimeout", "setInterval", "Date"] });
   const lines = Object.entries(states).map(([server, state]) => ({ dataset: { server, state } }));
   const note = {};
+  const rows = { li: lines, time: times };
   const parts = { "#gpuspawner-stop-note": note, "ul": { replaceWith() {} } };
   const section = {
-    lang: "en",
+    lang: language,
     dataset: { statusUrl: "/status" },
     addEventListener() {},
     contains: () => false,
-    querySelectorAll: (selector) => (selector === "li" ? lines : []),
+    querySelectorAll: (selector) => rows[selector] ?? [],
     querySelector: (selector) => (selector.includes("data-state")
       ? lines.find(({ dataset }) => ["starting", "stopping"].includes(dataset.state))
       : parts[selector]),
@@ -34,7 +36,7 @@ async function open(states, servers) {
     getElementById: () => section,
     addEventListener: (name, listener) => { listeners[name] = listener; },
   };
-  Object.defineProperty(globalThis, "navigator", { value: { language: "en" }, configurable: true });
+  Object.defineProperty(globalThis, "navigator", { value: { language }, configurable: true });
   globalThis.window = {};
   globalThis.location = { href: "/home" };
   globalThis.DOMParser = class {
@@ -94,6 +96,19 @@ test("where no server starts or stops nothing is asked", async () => {
   await pass(MINUTE_S);
   assert.equal(asked.status, 0);
 });
+
+for (const [language, expected] of Object.entries({
+  en: "Ends at 1:05 AM, in 1 h 5 min",
+  "en-GB": "Ends at 01:05, in 1 h 5 min",
+  de: "Ends at 01:05, in 1 h 5 min",
+  "zh-CN": "Ends at 01:05, in 1 h 5 min",
+})) {
+  test(`an early end is written as a region writes it: ${language}`, async () => {
+    const times = [{ dateTime: "1970-01-01T01:05:00Z" }];
+    await open({ "": "running" }, { "": RUNS }, { language, times });
+    assert.equal(times[0].textContent, expected);
+  });
+}
 
 const ofHub = [
   ["that runs", RUNS, "running"],
