@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 from kubernetes.client import ApiClient
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from devcluster import Cluster, chromium
 from devcluster.demo.local import PASSWORD
@@ -55,6 +55,15 @@ async def browser() -> AsyncIterator[Browser]:
         browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
         yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """Open a window without cookies, for tests that have several tabs."""
+    made = await browser.new_context()
+    made.set_default_timeout(PATIENCE_MS)
+    yield made
+    await made.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -11,13 +11,10 @@ from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog
 from gpuspawner.core.catalog.policy_model import Policy, Rule
-from tests.browser.support.offered import CATALOG, EARLIER, GIB, TYPES, WITH_PRESETS, Form, Site
+from tests.browser.support.offered import CATALOG, EARLIER, FINGER_PX, GIB, STILL, TYPES, WIDE, WITH_PRESETS, Form, Site
 from tests.browser.support.site import serving
 
-STILL = {"reduced_motion": "reduce"}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
-FINGER_PX = 44
-WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
 SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
 
 

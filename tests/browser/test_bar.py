@@ -10,19 +10,15 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from gpuspawner.core.verdict.verdict import Outcome
-from tests.browser.support.offered import EARLIER, TYPES, WITH_PRESETS, Form, Site
+from tests.browser.support.offered import EARLIER, FINGER_PX, STILL, TYPES, WIDE, WITH_PRESETS, Form, Site
 from tests.browser.support.person import Person
 from tests.browser.support.site import serving
 from tests.browser.test_accessibility import complaints
 
-# Bootstrap scrolls pages smoothly unless motion is reduced: boxes are measured once they have arrived.
-STILL = {"reduced_motion": "reduce"}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
 
 MOST_PX = 72
-FINGER_PX = 44
 MOST_TABS = 30
-WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
 BOTH = pytest.mark.parametrize("size", [pytest.param((1280, 720), id="wide"), pytest.param((360, 640), id="phone")])
 
 

@@ -6,12 +6,11 @@ JupyterHub 5 for servers, too.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Response, expect
+from playwright.async_api import BrowserContext, Page, Response, expect
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT, Hub
@@ -52,14 +51,6 @@ def old_hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("old-quick-hub")
     with run_quick_hub(cluster, folder, namespace="quick-old", python=OLDEST) as hub:
         yield hub
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    made = await browser.new_context()
-    made.set_default_timeout(30_000)
-    yield made
-    await made.close()
 
 
 async def test_a_users_server_is_one_however_the_address_spells_the_name(context: BrowserContext, quick_hub: Hub):

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import (
     Bounds,
@@ -41,11 +41,10 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.browser.support.site import (
-    ANSWERED,
     PAGE,
     STYLE,
+    answer_posts,
     is_refresh,
-    read_multipart,
     refreshed,
     render_open,
     serving,
@@ -175,19 +174,12 @@ class Form:
 
         :param is_still: the clock stands still until a test lets time pass.
         """
-        await self.page.route("**/spawn", self._route)
+        await answer_posts(self.page, self.sent)
         if is_still:
             await self.page.clock.install(time=0)
             await self.page.clock.pause_at(1)
         await self.page.goto(self.site.url)
         await expect(self.page.locator("#gpuspawner-presets-title")).to_be_visible()
-
-    async def _route(self, route: Route) -> None:
-        if route.request.method != "POST":
-            await route.continue_()
-            return
-        self.sent.append(read_multipart(route.request.post_data or ""))
-        await route.fulfill(body=ANSWERED, content_type="text/html")
 
     def card(self, slug: str) -> Locator:
         return self.page.locator(f".gs-fixed[data-preset={slug}]")

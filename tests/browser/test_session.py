@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Locator, Page, Route, expect
+from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 
 from devcluster.hub import Hub
 from tests.browser.support.back import is_marked, mark, open_browser
@@ -24,14 +24,6 @@ SIGNED_OUT = "You've been signed out. Sign in again"
 RUNNING = "Your server is already running. Open it"
 AWAY = "The hub doesn't answer. Trying again… Try now"
 KNOCK_MS = 5_000
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    made = await browser.new_context()
-    made.set_default_timeout(30_000)
-    yield made
-    await made.close()
 
 
 @pytest.fixture

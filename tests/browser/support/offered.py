@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from aiohttp import web
-from playwright.async_api import Locator, Page, Route, expect
+from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
 from gpuspawner.core.catalog.policy_model import Access, Policy
@@ -22,8 +23,12 @@ from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.request.languages import load_languages
-from tests.browser.support.site import ANSWERED, PAGE, STYLE, read_multipart
+from tests.browser.support.site import PAGE, STYLE, answer_posts
 
+# Bootstrap scrolls pages smoothly unless motion is reduced: boxes are measured once they have arrived.
+STILL = {"reduced_motion": "reduce"}
+WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
+FINGER_PX = 44
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"
 TYPES = {
@@ -120,16 +125,9 @@ class Form:
     async def open(self, size: tuple[int, int] | None = None) -> None:
         if size is not None:
             await self.page.set_viewport_size({"width": size[0], "height": size[1]})
-        await self.page.route("**/spawn", self._route)
+        await answer_posts(self.page, self.sent)
         await self.page.goto(self.site.url)
         await expect(self.start).to_be_visible()
-
-    async def _route(self, route: Route) -> None:
-        if route.request.method != "POST":
-            await route.continue_()
-            return
-        self.sent.append(read_multipart(route.request.post_data or ""))
-        await route.fulfill(body=ANSWERED, content_type="text/html")
 
     def part(self, name: str) -> Locator:
         return self.page.locator(f"#gpuspawner-{name}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aiohttp import web
 from jupyterhub._data import DATA_FILES_PATH
+from playwright.async_api import Page, Route
 
 from gpuspawner.core.form.views import FormView
 from gpuspawner.hub.form.refresh import FormUpdates, build_answer
@@ -27,7 +28,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title><meta name="vi
 if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.bsTheme = "dark";
 </script>
 </body></html>"""
-ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></html>"
+_ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></html>"
 
 
 def render_open(view: FormView) -> str:
@@ -64,8 +65,20 @@ async def serving(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]
         await runner.cleanup()
 
 
-def read_multipart(body: str) -> dict[str, list[str]]:
-    """Return the fields of a form that was sent, each with its values."""
+async def answer_posts(page: Page, sent: list[dict[str, list[str]]]) -> None:
+    """Answer each form that the page sends, and append its fields to ``sent``."""
+
+    async def answer(route: Route) -> None:
+        if route.request.method != "POST":
+            await route.continue_()
+            return
+        sent.append(_read_multipart(route.request.post_data or ""))
+        await route.fulfill(body=_ANSWERED, content_type="text/html")
+
+    await page.route("**/spawn", answer)
+
+
+def _read_multipart(body: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for part in body.split("\r\n--"):
         head, _, text = part.partition("\r\n\r\n")
