@@ -1,4 +1,4 @@
-"""Gives a hub exactly the rights that gpuspawner ships: ``helm-values/rbac.yaml``, in a namespace of its own."""
+"""Gives a hub exactly the rights that gpuspawner ships: ``helm-values/rbac.yaml``, for the hub's namespace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kubernetes.client import ApiClient, CoreV1Api, RbacAuthorizationV1Api
 from kubernetes.client.exceptions import NotFoundException
 
 MANIFEST = Path(__file__).resolve().parent.parent / "helm-values" / "rbac.yaml"
+SHIPPED_NAMESPACE = "jupyterhub"
 SERVICE_ACCOUNT = "hub"
 FIELD_MANAGER = "gpuspawner-devcluster"
 
@@ -25,37 +26,33 @@ def ensure_namespace(api: ApiClient, namespace: str) -> None:
 
 def apply_rbac(api: ApiClient, namespace: str) -> None:
     """Apply the shipped roles and bindings for the ServiceAccount ``hub`` of a namespace, and that account."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
-    for manifest in [_placed(account, namespace, renamed={}), *manifests(namespace)]:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    apply(api, {**account, "metadata": {"name": SERVICE_ACCOUNT, "namespace": namespace}})
+    for manifest in manifests(namespace):
         apply(api, manifest)
 
 
 def manifests(namespace: str) -> list[dict[str, Any]]:
-    """Return the objects of the shipped file as they are applied for one namespace.
+    """Return the objects of the shipped file for a hub in a namespace.
 
-    Objects of the whole cluster get the namespace into their names: two hubs on one cluster would else share it, and
-    a demo would take an installation's rights along when it ends.
+    The namespace replaces the shipped one in the text, as with the command in the file's first lines.
     """
-    shipped = [document for document in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")) if document]
-    renamed = {
-        document["metadata"]["name"]: f"{document['metadata']['name']}-{namespace}"
-        for document in shipped
-        if document["kind"] == "ClusterRole"
-    }
-    return [_placed(document, namespace, renamed=renamed) for document in shipped]
+    text = MANIFEST.read_text(encoding="utf-8").replace(SHIPPED_NAMESPACE, namespace)
+    return list(yaml.safe_load_all(text))
 
 
 def remove_rbac(api: ApiClient, namespace: str) -> None:
-    """Delete what belongs to the whole cluster; the rest goes with the namespace."""
+    """Delete the shipped roles and bindings for the ServiceAccount ``hub`` of a namespace."""
     rbac = RbacAuthorizationV1Api(api)
     delete: dict[str, Callable[..., object]] = {
+        "Role": rbac.delete_namespaced_role,
+        "RoleBinding": rbac.delete_namespaced_role_binding,
         "ClusterRole": rbac.delete_cluster_role,
         "ClusterRoleBinding": rbac.delete_cluster_role_binding,
     }
     for manifest in manifests(namespace):
-        if manifest["kind"] in delete:
-            with contextlib.suppress(NotFoundException):
-                delete[manifest["kind"]](manifest["metadata"]["name"])
+        with contextlib.suppress(NotFoundException):
+            delete[manifest["kind"]](manifest["metadata"]["name"], *_find_place(manifest))
 
 
 def apply(api: ApiClient, manifest: Mapping[str, Any]) -> None:
@@ -63,10 +60,14 @@ def apply(api: ApiClient, manifest: Mapping[str, Any]) -> None:
 
     :raises kubernetes.client.ApiException: the API server refused it.
     """
-    metadata = manifest["metadata"]
-    place = [metadata["namespace"]] if "namespace" in metadata else []
+    name, place = manifest["metadata"]["name"], _find_place(manifest)
     patch = _patch_method(api, manifest["kind"])
-    patch(metadata["name"], *place, dict(manifest), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY)
+    patch(name, *place, dict(manifest), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY)
+
+
+def _find_place(manifest: Mapping[str, Any]) -> list[str]:
+    namespace = manifest["metadata"].get("namespace")
+    return [] if namespace is None else [namespace]
 
 
 def _patch_method(api: ApiClient, kind: str) -> Callable[..., object]:
@@ -80,18 +81,3 @@ def _patch_method(api: ApiClient, kind: str) -> Callable[..., object]:
         "ClusterRoleBinding": rbac.patch_cluster_role_binding,
     }
     return methods[kind]
-
-
-def _placed(manifest: Mapping[str, Any], namespace: str, *, renamed: Mapping[str, str]) -> dict[str, Any]:
-    metadata = dict(manifest["metadata"])
-    placed = {**manifest, "metadata": metadata}
-    if manifest["kind"].startswith("Cluster"):
-        metadata["name"] = f"{metadata['name']}-{namespace}"
-    else:
-        metadata["namespace"] = namespace
-    if "subjects" in manifest:
-        placed["subjects"] = [{**subject, "namespace": namespace} for subject in manifest["subjects"]]
-    if "roleRef" in manifest and manifest["roleRef"]["kind"] == "ClusterRole":
-        reference = manifest["roleRef"]
-        placed["roleRef"] = {**reference, "name": renamed.get(reference["name"], reference["name"])}
-    return placed

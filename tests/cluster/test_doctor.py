@@ -243,8 +243,9 @@ def few_rights(api: ApiClient) -> None:
     rights = client.RbacAuthorizationV1Api(api)
     for name in ("nodes", "pods"):
         rights.delete_cluster_role_binding(f"gpuspawner-{name}-{ILL}")
-    rights.delete_namespaced_role_binding("gpuspawner-quotas", ILL)
-    own = next(each for each in manifests(ILL) if each["metadata"]["name"] == "gpuspawner-hub" and "rules" in each)
+    rights.delete_namespaced_role_binding(f"gpuspawner-quotas-{ILL}", ILL)
+    name = f"gpuspawner-hub-{ILL}"
+    own = next(each for each in manifests(ILL) if each["metadata"]["name"] == name and "rules" in each)
     pods = next(rule for rule in own["rules"] if rule["resources"] == ["pods"])
     pods["verbs"].remove("delete")
     apply(api, own)

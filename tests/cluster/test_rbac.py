@@ -6,14 +6,16 @@ A hub's requests are read from the API server's own audit log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, CoreV1Api
 
 from devcluster import Cluster
-from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
+from devcluster.hub_rbac import SERVICE_ACCOUNT, apply_rbac, ensure_namespace, remove_rbac
+from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.endowed import (
     ATTACHING,
@@ -27,6 +29,7 @@ from tests.cluster.support.endowed import (
     SCALED,
     Site,
     endowed,
+    is_allowed,
 )
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
 from tests.cluster.support.told import listening
@@ -243,6 +246,35 @@ def test_without_a_part_the_hub_works_and_loses_what_the_file_says(site: Site, p
 def test_every_part_that_can_be_left_out_was_left_out() -> None:
     # test_preemption.py leaves out priorities.
     assert {*LOSSES, "queues", "priorities"} == {each.part for each in read_shipped_rights()} - {"hub"}
+
+
+def test_a_second_hubs_rights_take_nothing_from_the_first_hub_and_go_without_it(api: ApiClient) -> None:
+    first, second = "first-hub", "second-hub"
+    with ExitStack() as stack:
+        for namespace in (first, second):
+            ensure_namespace(api, namespace)
+            stack.callback(CoreV1Api(api).delete_namespace, namespace)
+            stack.callback(remove_rbac, api, namespace)
+
+        apply_rbac(api, first)
+        wait_for(lambda: (granted_to(api, first), granted_to(api, second)) == (ALL, set()), "only the first has rights")
+
+        apply_rbac(api, second)
+        wait_for(lambda: granted_to(api, second) == ALL, "the second has its rights")
+        assert granted_to(api, first) == ALL
+
+        remove_rbac(api, second)
+        wait_for(lambda: granted_to(api, second) == set(), "the second has none")
+        assert granted_to(api, first) == ALL
+
+
+ALL = {(each, verb) for each in read_shipped_rights() if each.is_granted for verb in each.verbs}
+
+
+def granted_to(api: ApiClient, namespace: str) -> set[tuple[ResourceRight, str]]:
+    """Ask the API server which of the file's rights the hub of a namespace has."""
+    user = f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"
+    return {(right, verb) for right, verb in ALL if is_allowed(api, right, verb, user=user, namespace=namespace)}
 
 
 def settle(site: Site, loss: Loss, expected: Any) -> None:

@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import NotFoundException
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, manifests
+from devcluster.hub_rbac import SERVICE_ACCOUNT, SHIPPED_NAMESPACE, apply, manifests
 from docsite.markdown import blocks
 from gpuspawner.cli.cluster.shipped_roles import parse_shipped_rights, read_shipped_rights
 from tests.cluster.support.audit import requests_of, uses_of
@@ -61,10 +61,7 @@ def parts(*, is_whole: bool) -> list[dict[str, Any]]:
     placed = [each for each in manifests(NAMESPACE) if is_whole or f"pods-{NAMESPACE}" not in each["metadata"]["name"]]
     if not is_whole:
         return placed
-    of_page: list[dict[str, Any]] = list(yaml.safe_load_all(ROLES))
-    for each in of_page:
-        for subject in each.get("subjects", ()):
-            subject["namespace"] = NAMESPACE
+    of_page: list[dict[str, Any]] = list(yaml.safe_load_all(ROLES.replace(SHIPPED_NAMESPACE, NAMESPACE)))
     return [*of_page, *(each for each in placed if each["kind"].startswith("Cluster"))]
 
 

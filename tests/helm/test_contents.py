@@ -234,4 +234,4 @@ def test_the_header_of_the_rights_counts_them():
     }
     assert (len(found), len(bound), subjects) == (24, 12, {("ServiceAccount", "hub", "jupyterhub")})
     assert "Twelve parts, each with its binding." in text
-    assert "change it in all twelve." in text
+    assert "change `name: hub` in all twelve." in text

@@ -43,7 +43,7 @@ class Permission(NamedTuple):
 class RoleGrant:
     """One role of ``helm-values/rbac.yaml`` with its binding.
 
-    :param part: the role's name without the prefix ``gpuspawner-``, such as ``nodes``.
+    :param part: what the role is for, such as ``nodes`` in ``gpuspawner-nodes-jupyterhub``.
     :param rights: the rights that the role grants.
     :param manifests: the role, and its binding to the hub's ServiceAccount.
     """
@@ -54,6 +54,8 @@ class RoleGrant:
 
 
 _ROLE_PREFIX = "gpuspawner-"
+_SHIPPED_NAMESPACE = "jupyterhub"
+"""The hub's namespace in ``helm-values/rbac.yaml``. Each name ends with it, so two hubs share no object."""
 _NAMESPACED_RESOURCES = frozenset(
     {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas", "limitranges"}
 )
@@ -64,7 +66,7 @@ _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources":
 def build_role_grants(
     documents: Iterable[object], *, account: ServiceAccount, namespace: str, has_user_namespaces: bool = False
 ) -> tuple[RoleGrant, ...]:
-    """Return the roles of ``helm-values/rbac.yaml``, bound to a ServiceAccount.
+    """Return the roles of ``helm-values/rbac.yaml``, bound to a ServiceAccount and named after its namespace.
 
     :param documents: YAML documents of ``helm-values/rbac.yaml``.
     :param account: the hub's ServiceAccount.
@@ -84,7 +86,7 @@ def build_role_grants(
             bindings[as_text(reference.get("kind")), as_text(reference.get("name"))] = document
     return tuple(
         RoleGrant(
-            part=name.removeprefix(_ROLE_PREFIX),
+            part=_find_part(name),
             rights=tuple(_list_permissions(role, namespace="" if kind == "ClusterRole" else namespace)),
             manifests=_bind_manifests([role, bindings.get((kind, name), {})], account=account, namespace=namespace),
         )
@@ -137,15 +139,17 @@ def describe_permissions(rights: Iterable[Permission]) -> str:
 
 def _widen_to_cluster(document: object) -> Mapping[str, object]:
     found = as_dict(document)
+    name = as_text(as_dict(found.get("metadata")).get("name"))
+    metadata = {"name": name}
     if as_text(found.get("kind")) == "Role":
         rules = as_dicts(found.get("rules"))
-        name = as_text(as_dict(found.get("metadata")).get("name"))
-        new = [_CREATE_NAMESPACES_RULE] if name == f"{_ROLE_PREFIX}hub" else []
-        return {**found, "kind": "ClusterRole", "rules": [*new, *rules]}
+        new = [_CREATE_NAMESPACES_RULE] if _find_part(name) == "hub" else []
+        return {**found, "kind": "ClusterRole", "metadata": metadata, "rules": [*new, *rules]}
     if as_text(found.get("kind")) == "RoleBinding":
         return {
             **found,
             "kind": "ClusterRoleBinding",
+            "metadata": metadata,
             "roleRef": {**as_dict(found.get("roleRef")), "kind": "ClusterRole"},
         }
     return found
@@ -165,12 +169,25 @@ def _bind_manifests(
     subject = {"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}
     placed = []
     for document in filter(None, documents):
-        metadata = dict(as_dict(document.get("metadata")))
+        metadata = _name_after(as_dict(document.get("metadata")), account)
         if not as_text(document.get("kind")).startswith("Cluster"):
             metadata["namespace"] = namespace
-        bound = {"subjects": [subject]} if "subjects" in document else {}
+        bound = (
+            {"roleRef": _name_after(as_dict(document.get("roleRef")), account), "subjects": [subject]}
+            if "subjects" in document
+            else {}
+        )
         placed.append({**document, "metadata": metadata, **bound})
     return tuple(placed)
+
+
+def _name_after(reference: Mapping[str, object], account: ServiceAccount) -> dict[str, object]:
+    name = f"{_ROLE_PREFIX}{_find_part(as_text(reference.get('name')))}-{account.namespace}"
+    return {**reference, "name": name}
+
+
+def _find_part(name: str) -> str:
+    return name.removeprefix(_ROLE_PREFIX).removesuffix(f"-{_SHIPPED_NAMESPACE}")
 
 
 _ROLES = frozenset({"Role", "ClusterRole"})
@@ -183,7 +200,7 @@ _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 class ResourceRight:
     """The hub's RBAC right to use some verbs on one resource.
 
-    :param part: name of the role without the prefix ``gpuspawner-``: ``hub``, ``nodes``, ``pods``, …
+    :param part: what the role is for: ``hub``, ``nodes``, ``pods``, …
     :param api_group: empty for core.
     :param resource: plural name, with a subresource after a slash.
     :param is_namespaced: whether the right is limited to the servers' namespace.
@@ -228,7 +245,7 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 yield ResourceRight(
-                    part=role["metadata"]["name"].removeprefix(_ROLE_PREFIX),
+                    part=_find_part(role["metadata"]["name"]),
                     api_group=group,
                     resource=resource,
                     verbs=tuple(rule["verbs"]),

@@ -20,7 +20,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, ensure_namespace, manifests
-from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
+from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rights
 from tests.cluster.support.dra import node_with_devices
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD, Kind
@@ -112,27 +112,18 @@ class Site:
             apply(self.api, binding)
 
     def _binding(self, part: str) -> dict[str, Any]:
-        names = {f"gpuspawner-{part}", f"gpuspawner-{part}-{self.namespace}"}
+        name = f"gpuspawner-{part}-{self.namespace}"
         (found,) = (
             each
             for each in manifests(self.namespace)
-            if each["kind"].endswith("RoleBinding") and each["metadata"]["name"] in names
+            if each["kind"].endswith("RoleBinding") and each["metadata"]["name"] == name
         )
         return found
 
     def _may(self, part: str) -> bool:
         right = next(each for each in read_shipped_rights() if each.part == part)
-        resource, _, subresource = right.resource.partition("/")
-        attributes = {
-            "verb": right.verbs[0],
-            "group": right.api_group,
-            "resource": resource,
-            "subresource": subresource,
-            "namespace": self.namespace if right.is_namespaced else "",
-        }
         user = f"system:serviceaccount:{self.namespace}:{SERVICE_ACCOUNT}"
-        review = {"spec": {"user": user, "resourceAttributes": attributes}}
-        return bool(AuthorizationV1Api(self.api).create_subject_access_review(review).status.allowed)
+        return is_allowed(self.api, right, right.verbs[0], user=user, namespace=self.namespace)
 
     def restart(self, *, is_gated: bool = False) -> None:
         """Restart the hub.
@@ -144,6 +135,20 @@ class Site:
         sections["KubeSpawner"] = {**sections["KubeSpawner"], "extra_pod_config": extra}
         self.hub.settings = replace(self.hub.settings, extra=sections)
         self.hub.restart()
+
+
+def is_allowed(api: ApiClient, right: ResourceRight, verb: str, *, user: str, namespace: str) -> bool:
+    """Ask the API server whether an account has a verb of a right in the servers' namespace."""
+    resource, _, subresource = right.resource.partition("/")
+    attributes = {
+        "verb": verb,
+        "group": right.api_group,
+        "resource": resource,
+        "subresource": subresource,
+        "namespace": namespace if right.is_namespaced else "",
+    }
+    review = {"spec": {"user": user, "resourceAttributes": attributes}}
+    return bool(AuthorizationV1Api(api).create_subject_access_review(review).status.allowed)
 
 
 @contextmanager

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
 import yaml
 
 from gpuspawner._resources import data_dir
@@ -30,12 +34,34 @@ def test_the_shipped_roles_are_read_part_by_part():
     )
 
 
-def test_manifests_are_for_the_account_and_the_namespace():
-    role = {"kind": "Role", "metadata": {"name": "gpuspawner-x"}, "rules": []}
-    reference = {"kind": "Role", "name": "gpuspawner-x"}
-    binding = {"kind": "RoleBinding", "metadata": {"name": "gpuspawner-x"}, "roleRef": reference, "subjects": [1]}
+@pytest.mark.parametrize("has_user_namespaces", [False, True])
+def test_manifests_are_the_file_with_the_hubs_namespace_in_each_name(has_user_namespaces: bool):
+    text = (data_dir("helm-values") / "rbac.yaml").read_text()
+    hub = ServiceAccount("lab", "hub")
+    documents = yaml.safe_load_all(text)
+    found = build_role_grants(documents, account=hub, namespace="lab", has_user_namespaces=has_user_namespaces)
+    # A cluster-scoped object has no namespace.
+    expected = [
+        (each["metadata"]["name"], None if has_user_namespaces else each["metadata"].get("namespace"), *bound(each))
+        for each in yaml.safe_load_all(text.replace("jupyterhub", "lab"))
+    ]
+    assert [
+        (each["metadata"]["name"], each["metadata"].get("namespace"), *bound(each))
+        for grant in found
+        for each in grant.manifests
+    ] == expected
+
+
+def bound(manifest: Mapping[str, Any]) -> tuple[object, object]:
+    return manifest.get("roleRef", {}).get("name"), manifest.get("subjects")
+
+
+def test_manifests_are_for_the_account_and_the_namespace_of_the_servers():
+    role = {"kind": "Role", "metadata": {"name": "gpuspawner-x-jupyterhub"}, "rules": []}
+    reference = {"kind": "Role", "name": "gpuspawner-x-jupyterhub"}
+    binding = {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [1]}
     (grant,) = build_role_grants([role, binding, None], account=HUB, namespace="jhub")
-    assert [each["metadata"]["namespace"] for each in grant.manifests] == ["jhub", "jhub"]
+    assert [each["metadata"] for each in grant.manifests] == [{"name": "gpuspawner-x-hubs", "namespace": "jhub"}] * 2
     assert grant.manifests[1]["subjects"] == [{"kind": "ServiceAccount", "name": "hub", "namespace": "hubs"}]
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import re
+import subprocess
+from collections.abc import Iterable
+from typing import Any
+
 import yaml
 
 from gpuspawner._resources import data_dir
@@ -13,7 +19,7 @@ ROLE = """\
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
-  name: gpuspawner-things
+  name: gpuspawner-things-jupyterhub
 rules:
   - apiGroups: ["", example.org]
     resources: [things]
@@ -61,6 +67,40 @@ def test_each_resource_of_a_rule_is_a_right_with_the_comment_of_the_rule_or_else
     )
 
 
+def test_the_command_of_the_packaged_file_changes_nothing_but_names_and_namespaces():
+    text = (data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^#     sed '(.+)' rbac\.yaml \| kubectl apply -f -$", text, re.MULTILINE)
+    renamed = subprocess.run(["sed", script], input=text, capture_output=True, text=True, check=True).stdout
+
+    shipped, found = (list(yaml.safe_load_all(each)) for each in (text, renamed))
+
+    assert [place_in(each, "lab") for each in shipped] == found
+    assert not identities(shipped) & identities(found)
+    assert len(identities(shipped)) == len(shipped)
+
+
+def place_in(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """Return an object of the file as it is for the hub of another namespace."""
+    placed = copy.deepcopy(manifest)
+    named = [placed["metadata"], *filter(None, [placed.get("roleRef")])]
+    for reference in named:
+        reference["name"] = f"{reference['name'].removesuffix('-jupyterhub')}-{namespace}"
+    for reference in [placed["metadata"], *placed.get("subjects", ())]:
+        if "namespace" in reference:
+            reference["namespace"] = namespace
+    return placed
+
+
+def identities(manifests: Iterable[dict[str, Any]]) -> set[tuple[str, str, str]]:
+    return {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in manifests}
+
+
+def test_hubs_of_any_two_namespaces_share_no_name():
+    # Otherwise the namespace a-b and the part x would make the name of the namespace b and the part x-a.
+    parts = {each.part for each in read_shipped_rights()}
+    assert [(one, other) for one in parts for other in parts if other.startswith(f"{one}-")] == []
+
+
 def test_a_right_for_the_whole_cluster_is_distinguished():
     (first, *_) = parse_shipped_rights(ROLE.replace("kind: Role\n", "kind: ClusterRole\n"))
     assert not first.is_namespaced
@@ -74,7 +114,7 @@ def test_the_packaged_file_is_read_to_its_last_rule():
     text = (data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8")
     roles = [each for each in yaml.safe_load_all(text) if each and each["kind"] in {"Role", "ClusterRole"}]
     granted = [
-        (role["metadata"]["name"], resource, tuple(rule["verbs"]))
+        (role["metadata"]["name"].removesuffix("-jupyterhub"), resource, tuple(rule["verbs"]))
         for role in roles
         for rule in role["rules"]
         for resource in rule["resources"]

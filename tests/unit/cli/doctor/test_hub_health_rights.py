@@ -95,7 +95,10 @@ def test_of_several_pods_the_one_that_runs_is_named():
 def test_the_fix_gives_the_part_to_the_account():
     (found,) = check_missing_rights(hub(lost="pods"))
     manifests = list(yaml.safe_load_all(found.fix.partition("<<'EOF'\n")[2].removesuffix("EOF")))
-    assert [each["kind"] for each in manifests] == ["ClusterRole", "ClusterRoleBinding"]
+    assert [(each["kind"], each["metadata"]) for each in manifests] == [
+        ("ClusterRole", {"name": "gpuspawner-pods-jhub"}),
+        ("ClusterRoleBinding", {"name": "gpuspawner-pods-jhub"}),
+    ]
     assert manifests[1]["subjects"] == [{"kind": "ServiceAccount", "name": "hub", "namespace": "jhub"}]
 
 
