@@ -92,3 +92,11 @@ def test_the_charts_own_image_tells_its_version_and_that_it_lacks_gpuspawner(
 def test_charts_before_jupyterhub_5_are_faults_and_those_with_5_2_warnings(tag: str, severity: str | None):
     found = {each.code: each.severity.value for each in check_hub_image(facts(read=hub_pod(f"{STOCK}:{tag}")))}
     assert found.get("hub-too-old") == severity
+
+
+def test_an_upgrade_of_the_chart_takes_all_values_files_and_reuses_no_old_values():
+    (found,) = (each for each in check_hub_image(facts(read=hub_pod(f"{STOCK}:3.3.7"))) if each.code == "hub-too-old")
+    options = found.fix.split()
+    assert {"--namespace", "--timeout", "--values", "--version"} <= set(options)
+    assert "--reuse-values" not in options
+    assert "hub.image.tag" in found.fix
