@@ -63,7 +63,24 @@ def test_make_has_a_target(arguments: list[str]):
     assert {word for word in arguments if "=" not in word and not word.startswith("-")} <= TARGETS
 
 
+UPGRADES = [
+    pytest.param(line.split(), id=f"{page.relative_to(ROOT)}:{block.line}")
+    for page in PAGES
+    for block in blocks(page.read_text())
+    if block.language in SHELLS
+    for line in block.text.replace("\\\n", " ").splitlines()
+    if re.match(r"\$ helm upgrade .*\bjupyterhub --repo", line)
+]
+
+
+@pytest.mark.parametrize("words", UPGRADES)
+def test_an_upgrade_of_the_chart_waits_for_its_image_pullers_and_reuses_no_values(words: list[str]):
+    # Helm waits 5 min for a hook, and ignores the new chart's default values with --reuse-values.
+    assert ("--timeout" in words, "--reuse-values" in words) == (True, False)
+
+
 def test_there_are_calls_in_the_pages():
+    assert len(UPGRADES) >= 6
     assert len(found("gpuspawner")) >= 5
     assert len(found("make")) >= 10
 

@@ -135,6 +135,14 @@ def test_a_start_waits_longer_than_a_new_node_takes(path: Path):
     assert hasty == []
 
 
+@EACH
+def test_a_start_waits_longer_than_a_large_image_takes(path: Path):
+    merged = load_values([str(BASE), str(path)]).merged
+    assert merged["singleuser"]["startTimeout"] >= 900
+    # A type's own limit replaces that one.
+    assert [slug for slug, entry in types(path).items() if entry.get("start_timeout", 900) < 900] == []
+
+
 @pytest.mark.parametrize("name", ["aks", "eks-karpenter", "eks-nodegroups", "gke"])
 def test_every_type_of_a_cloud_may_get_new_nodes(name: str):
     assert [slug for slug, entry in types(FOLDER / f"{name}.yaml").items() if "scale_up" not in entry] == []
