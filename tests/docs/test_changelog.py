@@ -10,7 +10,7 @@ from tests.docs.support.pages import ROOT
 TEXT = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 HEADINGS = re.findall(r"^## (.+)$", TEXT, re.MULTILINE)
 SECTION = re.compile(r"\[(?P<version>\d+\.\d+\.\d+)\] - (?P<date>unreleased|\d{4}-\d{2}-\d{2})")
-KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Known limits"]
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -35,6 +35,11 @@ def test_each_section_has_each_kind_of_change_once_at_most_in_the_usual_order():
     for section in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]:
         kinds = re.findall(r"^### (.+)$", section, re.MULTILINE)
         assert kinds == [kind for kind in KINDS if kind in kinds]
+
+
+def test_the_first_version_changes_and_mends_nothing():
+    first = re.split(r"^## ", TEXT, flags=re.MULTILINE)[-1]
+    assert re.findall(r"^### (.+)$", first, re.MULTILINE) == ["Added", "Known limits"]
 
 
 def test_each_version_has_a_link():
