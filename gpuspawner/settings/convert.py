@@ -28,7 +28,7 @@ from gpuspawner.core.catalog.model import (
     UnitKind,
 )
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
-from gpuspawner.core.catalog.policy_model import Access, AccessKey
+from gpuspawner.core.catalog.policy_model import AccessKey
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
@@ -56,7 +56,7 @@ from gpuspawner.settings.models import (
     SettingsModel,
     SharedMemorySetting,
 )
-from gpuspawner.settings.policy import convert_access, convert_policy
+from gpuspawner.settings.policy import convert_policy
 from gpuspawner.settings.value_types import Entry, RestrictedEntry
 
 EntryT = TypeVar("EntryT", bound=Entry)
@@ -97,7 +97,9 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
         ),
         presets={slug: _convert_preset(slug, entry) for slug, entry in sort_entries(settings.presets).items()},
         discover=settings.discover_gpus,
-        policy=convert_policy(settings.policy, pools=sort_entries(settings.pools), access=_convert_access(settings)),
+        policy=convert_policy(
+            settings.policy, pools=sort_entries(settings.pools), restricted=_list_restricted(settings)
+        ),
         only_presets=settings.only_presets,
         queue=_convert_queue(settings.queue),
     )
@@ -321,8 +323,8 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
     return options
 
 
-def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose each image, GPU type, preset or entry of a preset's list that not every user may choose."""
+def _list_restricted(settings: SettingsModel) -> dict[AccessKey, RestrictedEntry]:
+    """Return each image, GPU type, preset and entry of a preset's list: the settings may restrict who may choose it."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),
@@ -335,5 +337,4 @@ def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
             for key, entry in sort_entries(choice.entries).items()
         ),
     ]
-    found = {key: convert_access(entry) for key, entry in keyed}
-    return {key: access for key, access in found.items() if access is not None}
+    return dict(keyed)

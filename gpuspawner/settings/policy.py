@@ -177,38 +177,42 @@ class PoolEntry(Entry):
     max_gpus: CountLimit | None = Field(default=None, description="GPUs that all their servers together may hold.")
 
 
-def convert_access(entry: RestrictedEntry) -> Access | None:
-    """Return which groups and users may choose an entry, such as an image, or None if every user may.
+def convert_policy(
+    setting: PolicySetting | None,
+    *,
+    pools: Mapping[str, PoolEntry],
+    restricted: Mapping[AccessKey, RestrictedEntry],
+) -> Policy | None:
+    """Return the policy, or None if there is no section ``policy``, no pool, and nothing that only some may choose.
 
-    :param entry: an image, a GPU type, a preset, or an entry of a preset's list in the settings.
+    :param setting: the section ``policy``.
+    :param pools: enabled pools of GPUs by slug, in the order of the form.
+    :param restricted: key of an image, GPU type, preset or entry of a preset's list → its settings.
     """
+    access = {key: found for key, entry in restricted.items() if (found := _convert_access(entry)) is not None}
+    if setting is None and not pools and not access:
+        return None
+    policy = setting or PolicySetting()
+    rules = {name: entry for name, entry in policy.groups.items() if entry.enabled}
+    lists = (*(pool.groups for pool in pools.values()), *(entry.allowed_groups for entry in restricted.values()))
+    return Policy(
+        hide=policy.hide,
+        default=_convert_rule(policy.default),
+        groups={normalize_group(name): _convert_rule(entry) for name, entry in rules.items()},
+        users={name: _convert_rule(entry) for name, entry in policy.users.items() if entry.enabled},
+        pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
+        access=access,
+        group_names=frozenset(rules).union(*filter(None, lists)),
+    )
+
+
+def _convert_access(entry: RestrictedEntry) -> Access | None:
+    """Return which groups and users may choose an entry, such as an image, or None if every user may."""
     if entry.allowed_groups is None and entry.allowed_users is None:
         return None
     return Access(
         groups=frozenset(normalize_group(group) for group in entry.allowed_groups or ()),
         users=frozenset(entry.allowed_users or ()),
-    )
-
-
-def convert_policy(
-    setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry], access: Mapping[AccessKey, Access]
-) -> Policy | None:
-    """Return the policy, or None if the section ``policy`` is missing and both ``pools`` and ``access`` are empty.
-
-    :param setting: the section ``policy``.
-    :param pools: enabled pools of GPUs by slug, in the order of the form.
-    :param access: key of an image, GPU type or other entry that only some users may choose → who may choose it.
-    """
-    if setting is None and not pools and not access:
-        return None
-    policy = setting or PolicySetting()
-    return Policy(
-        hide=policy.hide,
-        default=_convert_rule(policy.default),
-        groups={normalize_group(name): _convert_rule(entry) for name, entry in policy.groups.items() if entry.enabled},
-        users={name: _convert_rule(entry) for name, entry in policy.users.items() if entry.enabled},
-        pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
-        access=access,
     )
 
 

@@ -5,6 +5,7 @@ The image stands here as what its requirements pin. Its base, Debian's Python, i
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -14,11 +15,19 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.cluster.support import nasty
+from tests.cluster.support.pages import Visitor
+from tests.fuzz.support import writing
+from tests.fuzz.support.corpus import FORM_BODIES
+from tests.unit.hub.real_hub import real_hub
+from tests.unit.kube.watch_server import serve_watches
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -240,6 +249,31 @@ def test_all_that_the_wheel_declares_is_there(built: tuple[HubImage, set[str]]):
 def test_everything_works_over_the_pins(built: tuple[HubImage, set[str]]):
     made, _ = built
     assert_everything_works(made.python(LOOK), below=made.programs.parent)
+
+
+def send_nasty_requests(visitor: Visitor) -> dict[str, int]:
+    """Return the statuses of requests that a hub did not refuse."""
+    visitor.log_in("nasty")
+    pages = {f"form: {name}": nasty.send(visitor, FORM_BODIES[name]) for name in nasty.WRONG_FORMS}
+    for name, body in nasty.uploads():
+        pages[f"upload: {name}"] = nasty.send(visitor, body, content_type=writing.MULTIPART)
+    return nasty.accepted(pages)
+
+
+async def test_nasty_requests_are_refused_over_the_pins(built: tuple[HubImage, set[str]], tmp_path: Path):
+    python = built[0].programs / "python"
+    settings = {"GPUSpawner": {"images": {"lab": {"image": "quay.io/jupyter/base:1"}}}}
+    async with serve_watches() as api, real_hub(tmp_path, api=api.url, config=settings, python=python) as hub:
+        visitor, used_s = Visitor(hub.url), []
+        accepted = await asyncio.to_thread(send_nasty_requests, visitor)
+        for path in ("/hub/login", "/hub/spawn"):
+            began_s = hub.read_cpu_s()
+            body = FORM_BODIES["a hundred thousand names"]
+            await asyncio.to_thread(partial(nasty.send, visitor, body, path=path))
+            used_s.append(hub.read_cpu_s() - began_s)
+    # Reading so many fields takes tornado most of a second, unless its version has a limit.
+    login_s, form_s = used_s
+    assert (accepted, form_s < 2 * login_s + 0.5) == ({}, True), used_s
 
 
 def test_the_image_has_the_versions_that_the_page_says(

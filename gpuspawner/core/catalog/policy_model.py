@@ -177,6 +177,7 @@ class Policy:
     :param hide: whether the form leaves out choices that the user may never have. False = the form shows and disables
         them.
     :param access: choice → the users who may choose it; a missing choice is open to all. Rules may still deny it.
+    :param group_names: names of all groups in ``groups``, ``pools`` and ``access``, as the admin wrote them.
     """
 
     default: Rule = field(default_factory=Rule)
@@ -185,6 +186,7 @@ class Policy:
     pools: Mapping[str, GPUPool] = field(default_factory=dict)
     hide: bool = False
     access: Mapping[AccessKey, Access] = field(default_factory=dict)
+    group_names: frozenset[str] = frozenset()
 
     @property
     def depends_on_groups(self) -> bool:

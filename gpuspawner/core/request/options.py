@@ -21,7 +21,7 @@ from gpuspawner.core.request.fields import MAX_TEXT_LENGTH
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.decimals import mark_unclear, read_decimals
 from gpuspawner.core.text.i18n import gettext, ngettext
-from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
+from gpuspawner.core.text.wording import quote, sanitize_name
 
 _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
 START_PRESET = "start_preset"
@@ -39,6 +39,11 @@ _AMOUNTS = frozenset(each.name for each in AMOUNT_FIELDS)
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
+MAX_FIELDS = 1_000
+"""Maximum number of fields in a form or link.
+
+Tornado has had the same limit since 6.5.8 (``ParseUrlencodedConfig.max_arguments``). zero-to-jupyterhub's hub images up
+to 4.4.0 have older versions, which accept any number."""
 _MAX_DEPTH = 32
 """Maximum number of nested levels in user options. Python cannot encode or decode JSON with 1,000 levels."""
 _MAX_CHARACTERS = 60_000
@@ -55,11 +60,12 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted. Amounts are plain, as
         :func:`read_typed_amounts` returns them; one that may have thousands (``1.000``) becomes unreadable.
-    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; a custom image
-        is selected without a reference; a preset has two custom images; or the user picked no preset in a form that
-        has only presets.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; the form has too
+        many fields; a custom image is selected without a reference; a preset has two custom images; or the user picked
+        no preset in a form that has only presets.
     """
     problems = Problems()
+    _check_number(form, problems=problems)
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
     others = {name: value for name, value in form.items() if name not in in_presets}
     texts = _read_texts(others, (*FORM_FIELDS, START_PRESET), problems=problems)
@@ -155,9 +161,10 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
 
     :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
     :raises SelectionError: an argument is unknown, repeated with different values, too long or not a text, or occurs
-        both with and without the prefix.
+        both with and without the prefix; or the link has too many arguments.
     """
     problems = Problems()
+    _check_number(query, problems=problems)
     bare: dict[str, object] = {}
     for name, value in query.items():
         short = str(name).removeprefix(_QUERY_PREFIX)
@@ -171,16 +178,17 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
     return _convert_types(texts)
 
 
+def _check_number(fields: Mapping[str, object], *, problems: Problems) -> None:
+    if len(fields) > MAX_FIELDS:
+        message = gettext("There are too many fields: at most {number} are accepted.", number=MAX_FIELDS)
+        problems.add("", "too_large", message=message)
+        problems.raise_any()
+
+
 def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for name, value in fields.items():
-        if name in known:
-            text = _read_text(name, value, problems=problems)
-            if text is not None:
-                texts[name] = text
-        elif name not in _IGNORED_FIELDS:
-            problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, known))
-    return texts
+    problems.refuse_unknown((name for name in fields if name not in known and name not in _IGNORED_FIELDS), known)
+    texts = {name: _read_text(name, fields[name], problems=problems) for name in fields if name in known}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _read_text(name: str, value: object, *, problems: Problems) -> str | None:

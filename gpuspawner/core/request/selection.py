@@ -54,7 +54,7 @@ from gpuspawner.core.request.presets import (
     translate_profile,
 )
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
-from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, sanitize_name
+from gpuspawner.core.text.wording import join_sentences
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
@@ -348,13 +348,8 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
         message = gettext("The options must be a JSON object with fields such as image and gpu.")
         problems.add("", "wrong_type", message=message)
         return {}
-    known: dict[str, object] = {}
-    for name, value in options.items():
-        if isinstance(name, str) and name in OPTION_FIELDS:
-            known[name] = value
-        elif not problems.is_full:  # Limit the slow searches for similar names: input may have a million names.
-            problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
-    return known
+    problems.refuse_unknown((name for name in options if name not in OPTION_FIELDS), OPTION_FIELDS[:-1])
+    return {name: value for name, value in options.items() if name in OPTION_FIELDS}
 
 
 def _check_version(given: Mapping[str, object], problems: Problems) -> None:

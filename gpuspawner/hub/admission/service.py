@@ -44,22 +44,28 @@ class UserGroups:
         self._spellings: dict[str, str] = {}
         """Normalized name of a group → the name as the hub first read it. The hub logs other spellings of the name."""
         self._logged_groups: set[str] = set()
+        self._written: dict[str, set[str]] = {}
+        """Normalized name of a group → the names of this group in the settings."""
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
         """Return the user of a spawner, with the user's groups if the policy depends on groups.
 
-        If the database is not readable, the ``groups`` of the result are None.
+        If the settings name a group of the hub exactly, groups whose names differ from it only in case or in Unicode
+        form are left out. If the database is not readable, the ``groups`` of the result are None.
 
         :param spawner: the user's spawner.
         :param policy: all policy rules of the admin.
         """
         if policy is not self._policy:
-            self._policy = policy
+            self._policy, self._written = policy, {}
+            for name in policy.group_names:
+                self._written.setdefault(normalize_group(name), set()).add(name)
             self._check_names(policy, spawner)
         if not policy.depends_on_groups:
             return Person(name=spawner.user.name)
         try:
             groups = frozenset(group.name for group in spawner.user.groups)
+            groups -= self._find_lookalikes(groups, spawner)
         except SQLAlchemyError as error:
             self._log_unreadable(spawner, error)
             return Person(name=spawner.user.name, groups=None)
@@ -80,13 +86,27 @@ class UserGroups:
         found: dict[str, set[str]] = {}
         try:
             query = spawner.db.query(orm.User.name, orm.Group.name).join(orm.User.groups)
-            for name, group in query.filter(orm.User.name.in_(names)):
-                self._check_spellings((group,), spawner)
-                found.setdefault(name, set()).add(normalize_group(group))
+            rows = [(name, group) for name, group in query.filter(orm.User.name.in_(names))]
+            groups = frozenset(group for _, group in rows)
+            groups -= self._find_lookalikes(groups, spawner)
         except SQLAlchemyError as error:
             self._log_unreadable(spawner, error)
             return None
-        return {name: frozenset(groups) for name, groups in found.items()}
+        self._check_spellings(groups, spawner)
+        for name, group in rows:
+            if group in groups:
+                found.setdefault(name, set()).add(normalize_group(group))
+        return {name: frozenset(normalized) for name, normalized in found.items()}
+
+    def _find_lookalikes(self, groups: Iterable[str], spawner: AdmittedSpawner) -> frozenset[str]:
+        """Return the groups that the settings do not mean, because the hub has a group of exactly the written name."""
+        written = {group: self._written.get(normalize_group(group), set()) for group in groups}
+        written = {group: names for group, names in written.items() if names and group not in names}
+        if not written or spawner.db is None:
+            return frozenset()
+        query = spawner.db.query(orm.Group.name).filter(orm.Group.name.in_(set().union(*written.values())))
+        existing = {name for (name,) in query}  # Some databases ignore case, so compare the names again.
+        return frozenset(group for group, names in written.items() if not existing.isdisjoint(names))
 
     def _check_names(self, policy: Policy, spawner: AdmittedSpawner) -> None:
         authenticator = getattr(spawner, "authenticator", None)

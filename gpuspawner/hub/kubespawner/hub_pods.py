@@ -272,7 +272,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
     :param after: uid of an event; only later events are returned. If ``after`` is None, or if no event of the pod has
         this uid, all events of the pod are returned.
     """
-    own = sorted((event for event in events if event["involvedObject"]["name"] == name), key=_read_time)
+    own = sorted((event for event in events if _read_pod_name(event) == name), key=_read_time)
     last = max((place for place, event in enumerate(own, 1) if event["metadata"]["uid"] == after), default=0)
     return own[last:]
 
@@ -308,9 +308,15 @@ POD_EVENTS = PodEventIndex()
 def _group_by_pod(events: Iterable[PodEvent]) -> dict[str, list[PodEvent]]:
     found = defaultdict(list)
     for event in events:
-        found[event["involvedObject"]["name"]].append(event)
+        found[_read_pod_name(event)].append(event)
     return found
 
 
+# The API server accepts events without the name of an object, and core/v1 events without a time:
+# https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/apis/core/validation/events.go
+def _read_pod_name(event: PodEvent) -> str:
+    return as_text(as_dict(event.get("involvedObject")).get("name"))
+
+
 def _read_time(event: PodEvent) -> str:
-    return str(event["lastTimestamp"] or event["eventTime"])
+    return as_text(event.get("lastTimestamp")) or as_text(event.get("eventTime"))

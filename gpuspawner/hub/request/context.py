@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,7 +32,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS
-from gpuspawner.core.request.options import get_max_length
+from gpuspawner.core.request.options import MAX_FIELDS, get_max_length
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.decimals import drop_padding
@@ -182,7 +183,7 @@ def take_draft() -> FormDraft | None:
 
 def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
     found = []
-    for name, value in form.items():
+    for name, value in islice(form.items(), MAX_FIELDS):  # A form with more fields is refused.
         values = value if isinstance(value, list) else [value]
         texts = [text for text in values if isinstance(text, str)]
         if texts:

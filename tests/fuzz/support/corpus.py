@@ -290,6 +290,7 @@ FORM_BODIES: Mapping[str, bytes] = {
     "a megabyte of name": urlencoded([("k" * MEGABYTE, "1")]),
     "a thousand names": urlencoded([(f"gpu_{number}", "1") for number in range(999)]),
     "too many names": urlencoded([(f"gpu_{number}", "1") for number in range(5000)]),
+    "a hundred thousand names": urlencoded([(f"gpu_{number}", "1") for number in range(100_000)]),
     "keys of KubeSpawner": b"profile=x&profile-option-x--image=y&kubespawner_override=1",
     "prototype": b"__proto__=1&constructor=1&__class__=1",
     "a choice": b"start_preset=small&preset:small:size=big",

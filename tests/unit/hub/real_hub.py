@@ -97,11 +97,13 @@ class RealHub:
     """One JupyterHub.
 
     :param config: by section.
+    :param python: of an environment in which gpuspawner is installed; None for the tests' own, with the checkout.
     :ivar url: its address, without a slash at the end.
     """
 
-    def __init__(self, folder: Path, *, api: str, config: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, *, api: str, config: Mapping[str, Any], python: Path | None = None) -> None:
         self.folder = folder
+        self._python = python
         self._token = secrets.token_hex()
         self.url = self._url = f"http://127.0.0.1:{(port := unused_port())}"
         self._process: asyncio.subprocess.Process | None = None
@@ -112,13 +114,13 @@ class RealHub:
 
     async def start(self) -> None:
         """Start the process, and wait until the hub answers."""
-        package = str(Path(gpuspawner.__file__).parent.parent)
+        checkout = {} if self._python else {"PYTHONPATH": str(Path(gpuspawner.__file__).parent.parent)}
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
         with (self.folder / "hub.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "jupyterhub", f"--config={self.folder}/jupyterhub_config.py",
+                self._python or sys.executable, "-m", "jupyterhub", f"--config={self.folder}/jupyterhub_config.py",
                 cwd=self.folder, stdout=log, stderr=log,
-                env={**kept, "PYTHONPATH": package, "KUBECONFIG": str(self.folder / "kubeconfig")},
+                env={**kept, **checkout, "KUBECONFIG": str(self.folder / "kubeconfig")},
             )  # fmt: skip
         async with asyncio.timeout(_START_S):
             while (await self.ask("GET", ""))[0] != 200:
@@ -131,6 +133,12 @@ class RealHub:
         if self._process.returncode is None:
             self._process.send_signal(how)
         await self._process.wait()
+
+    def read_cpu_s(self) -> float:
+        """Return how much processor time the process has used, which does not depend on what else runs."""
+        assert self._process is not None
+        used = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
     def read_log(self) -> str:
         return (self.folder / "hub.log").read_text()
@@ -236,8 +244,10 @@ class RealHub:
 
 
 @asynccontextmanager
-async def real_hub(folder: Path, *, api: str, config: Mapping[str, Any]) -> AsyncIterator[RealHub]:
-    hub = RealHub(folder, api=api, config=config)
+async def real_hub(
+    folder: Path, *, api: str, config: Mapping[str, Any], python: Path | None = None
+) -> AsyncIterator[RealHub]:
+    hub = RealHub(folder, api=api, config=config, python=python)
     await hub.start()
     try:
         yield hub

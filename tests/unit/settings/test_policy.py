@@ -54,6 +54,7 @@ def test_all_keys_are_carried_over():
             ),
             "probation": Rule(gpus={"t4": GPUTypeRule()}, max_gpus=1, deny=True),
         },
+        group_names=frozenset({"ML", "probation", "Physics", "astro", "art"}),
         users={"Ada": Rule(max_gpus=8)},
         pools={
             "rest": GPUPool(

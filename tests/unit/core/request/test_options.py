@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -67,6 +68,15 @@ def test_too_large_options_are_refused(options: object):
 )
 def test_options_of_a_usual_size_are_not_refused(options: object):
     check_size(options)
+
+
+@pytest.mark.parametrize("read", [parse_form, parse_query])
+@pytest.mark.parametrize("name", ["image{}", "preset:small:size{}", "opt-cpu{}"])
+def test_a_form_or_link_with_more_fields_than_any_form_is_refused_by_their_number(read: Any, name: str):
+    sent = {name.format(number): ["x"] for number in range(100_000)}
+    began = time.thread_time()
+    found = codes(read, sent)
+    assert (found, time.thread_time() - began < 0.05) == ({"": "too_large"}, True)
 
 
 def test_a_form_becomes_user_options():

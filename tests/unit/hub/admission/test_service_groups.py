@@ -69,6 +69,33 @@ def test_groups_of_several_users_are_read_at_once_and_casefolded(db: Any):
     assert groups == {"ada": {"ml", "strasse"}, "bob": {"ml"}}
 
 
+LOOKALIKES = ("Finance-OK", "FINANCE-OK", "\ufb01nance-o\u212a")
+FINANCE = Policy(groups={"finance-ok": Rule(max_gpus=8)}, group_names=frozenset({"finance-ok"}))
+
+
+@pytest.mark.parametrize("own", LOOKALIKES)
+@pytest.mark.parametrize(
+    ("exists", "expected"),
+    [
+        pytest.param(True, set(), id="beside a group of exactly the name"),
+        pytest.param(False, {"finance-ok"}, id="as the only group"),
+    ],
+)
+def test_a_group_of_exactly_the_name_wins_over_one_that_resembles_it(
+    db: Any, own: str, exists: bool, expected: set[str]
+):
+    db.query(orm.User).filter_by(name="eve").one().groups = [orm.Group(name=own)]
+    if exists:
+        db.query(orm.User).filter_by(name="bob").one().groups = [orm.Group(name="finance-ok")]
+    db.commit()
+    groups = UserGroups()
+    person = groups.read_person(spawner(db, "eve"), FINANCE)
+    several = groups.read_groups({"eve", "bob"}, spawner(db))
+    assert several is not None
+    assert (person.normalized_groups, several.get("eve", set())) == (expected, expected)
+    assert groups.read_person(spawner(db, "bob"), FINANCE).groups >= ({"finance-ok"} if exists else {"ML"})
+
+
 def test_groups_that_cannot_be_read_are_unknown_and_it_is_said_once(db: Any, caplog: pytest.LogCaptureFixture):
     found, persons = spawner(db), UserGroups()
     db.expire_all()

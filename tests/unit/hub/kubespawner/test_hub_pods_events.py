@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubespawner import KubeSpawner
@@ -55,6 +56,25 @@ def test_kubespawner_says_the_same(drawn: list[tuple[str, int, bool]], after: st
     reflector.events = EventReflector.events.fget(reflector)
     spawner = SimpleNamespace(event_reflector=reflector, pod_name="jupyter-ada", _last_event=after)
     assert select_pod_events(events, "jupyter-ada", after=after) == KubeSpawner.events.fget(spawner)
+
+
+ODD = st.sampled_from([None, "", "x", 3, [], {}, {"name": None}, {"name": ["jupyter-ada"]}, {"uid": 7}])
+
+
+@given(odd=st.lists(st.dictionaries(st.sampled_from(sorted(event("x"))), ODD), max_size=4))
+def test_odd_events_of_other_pods_hide_no_event_of_a_pod(odd: list[dict[str, Any]]):
+    events = [*odd, event("b", second=1), event("a")]
+    reflector = Reflector(resources=dict(enumerate(events)))
+    listed = PodEventIndex(clock=Clock(0.0)).list_events(reflector, "jupyter-ada")
+    assert (uids(select_pod_events(events, "jupyter-ada", after=None)), uids(listed)) == (["a", "b"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "times", [{}, {"lastTimestamp": None}, {"eventTime": None}, dict.fromkeys(["lastTimestamp", "eventTime"])]
+)
+def test_an_event_without_a_time_comes_first(times: dict[str, None]):
+    timeless = {"metadata": {"uid": "a"}, "involvedObject": {"name": "jupyter-ada"}, **times}
+    assert uids(select_pod_events([event("b"), timeless], "jupyter-ada", after=None)) == ["a", "b"]
 
 
 async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
