@@ -130,7 +130,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         own = split_options(self.user_options, spawner.extra_options).own
-        await check_link(draft, spawner, offer=offer, admission=self.admission)
+        await check_link(draft, spawner, offer=offer, allowance=allowance, admission=self.admission)
         view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
         if refresh is not None:
             answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
@@ -193,7 +193,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
-        return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
+        return self._admit_form(query_data, parse_query, draft=context.keep_link(query_data))
 
     async def _admit_form(
         self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
