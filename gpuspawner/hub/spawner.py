@@ -281,9 +281,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.failure_count.follow(start, self.user)
 
     def _settle_failure(self) -> None:
-        if self.start_state.is_admitted:
-            self._stored_options = self.user_options
         start, failure = private_api.get_spawn_future(self), find_start_failure()
+        if failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self):
+            self._restore_options()  # The user canceled the start.
+        elif self.start_state.is_admitted:
+            self._stored_options = self.user_options
         if start is None or start.done() or failure is None:
             return
         self.failed_starts[self.user.name, self.name] = start
@@ -294,11 +296,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
-            # JupyterHub committed the refused options to its database when the start began. Restore the last admitted
-            # options: JupyterHub calls clear_state() after a failed start, and then commits again.
-            self.user_options = self._stored_options
-            if self.orm_spawner is not None:
-                self.orm_spawner.user_options = self._stored_options
+            self._restore_options()
+
+    def _restore_options(self) -> None:
+        """Replace the options of a refused or canceled start by those of the last start that was neither.
+
+        JupyterHub committed the options to its database when the start began. It commits again after clear_state().
+        """
+        self.user_options = self._stored_options
+        if self.orm_spawner is not None:
+            self.orm_spawner.user_options = self._stored_options
 
     # -- the hub's database --------------------------------------------------------------------------------------------
 
