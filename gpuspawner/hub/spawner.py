@@ -130,7 +130,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         own = split_options(self.user_options, spawner.extra_options).own
-        await check_link(draft, spawner, offer=offer, admission=self.admission)
+        await check_link(draft, spawner, offer=offer, allowance=allowance, admission=self.admission)
         view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
         if refresh is not None:
             answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
@@ -193,7 +193,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
-        return self._admit_form(query_data, parse_query, draft=context.keep_draft(query_data))
+        return self._admit_form(query_data, parse_query, draft=context.keep_link(query_data))
 
     async def _admit_form(
         self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
@@ -281,9 +281,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.failure_count.follow(start, self.user)
 
     def _settle_failure(self) -> None:
-        if self.start_state.is_admitted:
-            self._stored_options = self.user_options
         start, failure = private_api.get_spawn_future(self), find_start_failure()
+        if failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self):
+            self._restore_options()  # The user canceled the start.
+        elif self.start_state.is_admitted:
+            self._stored_options = self.user_options
         if start is None or start.done() or failure is None:
             return
         self.failed_starts[self.user.name, self.name] = start
@@ -294,11 +296,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
-            # JupyterHub committed the refused options to its database when the start began. Restore the last admitted
-            # options: JupyterHub calls clear_state() after a failed start, and then commits again.
-            self.user_options = self._stored_options
-            if self.orm_spawner is not None:
-                self.orm_spawner.user_options = self._stored_options
+            self._restore_options()
+
+    def _restore_options(self) -> None:
+        """Replace the options of a refused or canceled start by those of the last start that was neither.
+
+        JupyterHub committed the options to its database when the start began. It commits again after clear_state().
+        """
+        self.user_options = self._stored_options
+        if self.orm_spawner is not None:
+            self.orm_spawner.user_options = self._stored_options
 
     # -- the hub's database --------------------------------------------------------------------------------------------
 

@@ -31,10 +31,13 @@ from gpuspawner.core.request.field_definitions import (
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.options import (
     START_PRESET,
+    get_max_length,
     name_entry_field,
     name_image_field,
     parse_form,
     parse_preset_choices,
+    parse_query,
+    split_query,
 )
 from gpuspawner.core.request.presets import PRESET_CHOICES, translate_profile
 from gpuspawner.core.request.selection import (
@@ -334,6 +337,7 @@ def fill_fields(
     *,
     options: Mapping[str, object] | None = None,
     typed: Mapping[str, str] | None = None,
+    is_link: bool = False,
     allowance: Allowance | None = None,
 ) -> FilledFields:
     """Return the contents of the fields when the form opens.
@@ -341,10 +345,12 @@ def fill_fields(
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None or empty without one.
     :param typed: field name → text from a submitted form or a link; None without a form or link. The form shows these
-        texts unchanged. Other fields show the values of the link's preset or, without a valid preset, of ``options``.
+        texts unchanged.
+    :param is_link: whether ``typed`` is from a link. What a link leaves out then does not depend on ``options``: it is
+        what a start with the link's options gets. For a submitted form, other fields show the values of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
-    saved = translate_profile(options, catalog)
+    saved = None if is_link else translate_profile(options, catalog)
     options = saved if isinstance(saved, Mapping) else None
     # Use the full catalog for a user who may start no server at all: the form then still shows the saved options of the
     # user, without notices of denied values.
@@ -355,7 +361,7 @@ def fill_fields(
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
     # A preset in which users can change only the choices says nothing about the fields.
-    is_fresh = not any(given and not _names_fixed_preset(given, catalog) for given in (options, typed))
+    is_fresh = not is_link and not any(given and not _names_fixed_preset(given, catalog) for given in (options, typed))
     if is_fresh:
         values = _find_first_preset_values(allowed) or values
     found = _fill_presets(
@@ -363,6 +369,8 @@ def fill_fields(
     )
     if typed is not None:
         full = catalog if allowance is None else allowance.complete_catalog
+        if is_link and not full.only_presets:
+            values = _find_linked_values(typed, full, allowed=allowed) or values
         values, notices = values if full.only_presets else _overlay_typed(values, typed, catalog=full), {}
     is_blocked = catalog.only_presets or (allowance is not None and allowance.blocked)
     selection = None if is_blocked else _find_selection(values, allowed)
@@ -525,18 +533,47 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
     return next((each.message for each in denials if each.field == name), "")
 
 
+def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: Catalog) -> Mapping[str, str] | None:
+    """Return the fields of the choice that a link starts, as if the link did not have its wrong fields.
+
+    The result is None if the choice has no fields, because it is a fixed preset.
+
+    :param typed: field name → text in the link.
+    :param catalog: what the link may choose from, without any user's limits.
+    :param allowed: the part of ``catalog`` that the user may choose from.
+    """
+    known = {name: text for name, text in typed.items() if len(text) <= get_max_length(name)}
+    options = parse_query({name: [text] for name, text in split_query(known)[0].items()})
+    found = try_validate(options, allowed)
+    while found is None:
+        try:
+            found = validate(options, catalog)
+        except SelectionError as error:
+            wrong = {each.field for each in error.problems}
+            if wrong.isdisjoint(options):
+                return None
+            options = {name: value for name, value in options.items() if name not in wrong}
+    return None if found.preset is not None else format_field_values(found)
+
+
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
     if _names_fixed_preset(typed, catalog):
         return dict(values)
-    if "preset" in typed:  # A link can name a preset, which fills in the fields that are not in the link.
-        preset = try_validate({"preset": typed["preset"]}, catalog)
-        values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # A link can name a custom image, which replaces the saved image or the preset's image.
+        merged["image"] = ""  # A link can name a custom image, which replaces the default or the preset's image.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
         merged["gpu_count"] = ""  # The link or form changes the GPU type, so clear the saved type's number of GPUs.
     return merged
+
+
+def list_form_fields(catalog: Catalog) -> set[str]:
+    """Return the names of the fields that the form has; a list of presets counts as the fields about presets.
+
+    :param catalog: what the user may choose from.
+    """
+    presets = {"preset", PRESET_CHOICES, START_PRESET} if catalog.presets else set()
+    return presets if catalog.only_presets else presets | (set(FORM_FIELDS) - _list_hidden_fields(catalog))
 
 
 def _list_hidden_fields(catalog: Catalog) -> set[str]:

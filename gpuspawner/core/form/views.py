@@ -423,6 +423,8 @@ class FormView:
     :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
     :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
         about: "Start this server?" None = the form asks nothing.
+    :param notes: sentences about what a link asks for and the form has no field for.
+    :param is_prefilled: whether a link filled in the form and nothing was to start yet; errors are then in the link.
     :param policy: the user's limits; None without limits.
     :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
     :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
@@ -453,6 +455,8 @@ class FormView:
     link_prefix: str = ""
     links_start: bool = False
     asked: str | None = None
+    notes: tuple[str, ...] = ()
+    is_prefilled: bool = False
     policy: PolicyView | None = None
     only_presets: bool = False
     tag: str = ""

@@ -145,7 +145,12 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            self.refuse(field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, choice=title, offered=offered)
+            # Beside a field, the user sees what is offered: the hint does not list it.
+            missing = gettext(_UNKNOWN_CHOICE, choice=title, value=quote(value))
+            hint = join_sentences(missing, gettext("Pick another."))
+            self.refuse(
+                field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, offered=offered, hint=hint, choice=title
+            )
         else:
             return value
         return None

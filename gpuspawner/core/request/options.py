@@ -23,7 +23,8 @@ from gpuspawner.core.text.decimals import mark_unclear, read_decimals
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import quote, sanitize_name
 
-_QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
+LINK_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
+"""Names of the fields that a link may have."""
 START_PRESET = "start_preset"
 """Name of the form's buttons that start a preset. The value of a button is the slug of its preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
@@ -173,7 +174,7 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
                 sanitize_name(short), "conflict", message=gettext("The link gives {name} twice.", name=quote(short))
             )
         bare[short] = value
-    texts = _read_texts(bare, _QUERY_FIELDS, problems=problems)
+    texts = _read_texts(bare, LINK_FIELDS, problems=problems)
     problems.raise_any()
     return _convert_types(texts)
 
@@ -183,6 +184,16 @@ def _check_number(fields: Mapping[str, object], *, problems: Problems) -> None:
         message = gettext("There are too many fields: at most {number} are accepted.", number=MAX_FIELDS)
         problems.add("", "too_large", message=message)
         problems.raise_any()
+
+
+def split_query(query: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """Return a link's arguments that name a field, and the names of all others, without JupyterHub's prefix.
+
+    :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
+    """
+    names = {name: str(name).removeprefix(_QUERY_PREFIX) for name in query}
+    fields = {name: value for name, value in query.items() if names[name] in LINK_FIELDS}
+    return fields, [short for name, short in names.items() if name not in fields and short not in _IGNORED_FIELDS]
 
 
 def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:

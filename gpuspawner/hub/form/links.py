@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TypedDict
 
-from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.fields import FilledFields
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.form.fields import FilledFields, list_form_fields
 from gpuspawner.core.policy.admission import UnreadClusterError
-from gpuspawner.core.request.options import parse_query
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.request.options import LINK_FIELDS, parse_query
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
+from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.config.traits import STARTS_FROM_LINKS
 from gpuspawner.hub.metrics import registry
 from gpuspawner.hub.request.context import LINK_PREFIX, FormDraft
 from gpuspawner.hub.spawner_protocol import AdmittedSpawner
+
+_MAX_NAMES = 3
+_MAX_VALUE_CHARS = 40
+_NOT_OFFERED = MappingProxyType(
+    {
+        "gpu": gettext_lazy("This link asks for a GPU that this hub doesn't have ({value}). Pick another."),
+        "image": gettext_lazy("This link asks for an image that this hub doesn't have ({value}). Pick another."),
+        "preset": gettext_lazy("This link asks for a preset that this hub doesn't have ({value}). Pick another."),
+    }
+)
+"""Field → what the form says of a slug in a link that the hub does not offer."""
 
 
 class LinkAttributes(TypedDict):
@@ -22,35 +40,92 @@ class LinkAttributes(TypedDict):
     link_prefix: str
     links_start: bool
     asked: str | None
+    notes: tuple[str, ...]
+    is_prefilled: bool
 
 
 async def check_link(
-    draft: FormDraft | None, spawner: AdmittedSpawner, *, offer: Offer, admission: AdmissionService
+    draft: FormDraft | None,
+    spawner: AdmittedSpawner,
+    *,
+    offer: Offer,
+    allowance: Allowance,
+    admission: AdmissionService,
 ) -> None:
     """Store the problems of the link that opened the form in the draft; do nothing without such a link.
+
+    For a link that only fills in the form, check only whether the hub offers the choice: the form itself says what the
+    user may not have now.
 
     :param draft: what the request sent; None if it sent nothing.
     :param spawner: the user's spawner.
     :param offer: what the hub offers now.
+    :param allowance: what the user may have now.
     :param admission: checks the link's choice; reserves nothing.
     """
-    if draft is None or draft.link is None:
+    if draft is None or not draft.is_link or draft.problems:
         return
     try:
-        await admission.admit(spawner, parse_query(draft.link), offer=offer, is_start=False)
+        if draft.link is not None:
+            await admission.admit(spawner, parse_query(draft.link), offer=offer, is_start=False)
+        elif not offer.unread_reason:
+            validate(parse_query({name: [text] for name, text in draft.typed.items()}), allowance.complete_catalog)
     except UnreadClusterError:
         pass  # The form says that the hub cannot read the cluster.
     except SelectionError as error:
-        registry.count_refusal(error.code)
+        if draft.link is not None:
+            registry.count_refusal(error.code)
         draft.problems = error.problems
 
 
-def describe_links(links: str, draft: FormDraft | None, *, filled: FilledFields) -> LinkAttributes:
+def list_fixable_problems(draft: FormDraft | None, *, filled: FilledFields, catalog: Catalog) -> tuple[Problem, ...]:
+    """Return the problems of what the request sent, without those of a link that the form has no field for.
+
+    :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
+    :param filled: the contents of the form's fields.
+    :param catalog: what the user may choose from.
+    """
+    if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
+        return () if draft is None else draft.problems
+    fields = {"", *list_form_fields(catalog)}
+    return tuple(_reword(each, draft) for each in draft.problems if each.field in fields)
+
+
+def _is_from_link(draft: FormDraft) -> bool:
+    return draft.is_link or bool(draft.ignored)
+
+
+def _reword(problem: Problem, draft: FormDraft) -> Problem:
+    """Return a problem with a hint in the user's words, which lists no slugs."""
+    if problem.code != "unknown_choice" or problem.field not in _NOT_OFFERED:
+        return problem
+    value = draft.typed.get(problem.field, "")[:_MAX_VALUE_CHARS]
+    return replace(problem, hint=gettext(_NOT_OFFERED[problem.field], value=value))
+
+
+def _list_notes(draft: FormDraft, *, filled: FilledFields, catalog: Catalog) -> tuple[str, ...]:
+    """Return sentences about what a link asks for and the form has no field for."""
+    ignored = [*map(sanitize_name, draft.ignored[:_MAX_NAMES]), *draft.ignored[_MAX_NAMES:]]
+    unknown = ngettext(
+        "This link has {number} field that this form doesn't know ({names}). It is ignored.",
+        "This link has {number} fields that this form doesn't know ({names}). They are ignored.",
+        number=len(draft.ignored),
+        names=format_list(ignored, max_items=_MAX_NAMES),
+    )
+    fixable = {each.field for each in list_fixable_problems(draft, filled=filled, catalog=catalog)}
+    others = [
+        _reword(each, draft) for each in draft.problems if each.field in LINK_FIELDS and each.field not in fixable
+    ]
+    return (*([unknown] if ignored else []), *(each.hint or each.message for each in others))
+
+
+def describe_links(links: str, draft: FormDraft | None, *, filled: FilledFields, catalog: Catalog) -> LinkAttributes:
     """Return the attributes of the form's view about links.
 
     :param links: the setting ``links``.
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
     :param filled: the contents of the form's fields.
+    :param catalog: what the user may choose from.
     """
     is_asked = draft is not None and draft.link is not None and not draft.problems
     asked = filled.picked_preset if filled.is_preset_sent else ""
@@ -58,4 +133,6 @@ def describe_links(links: str, draft: FormDraft | None, *, filled: FilledFields)
         "link_prefix": LINK_PREFIX,
         "links_start": links == STARTS_FROM_LINKS,
         "asked": asked if is_asked else None,
+        "notes": () if draft is None else _list_notes(draft, filled=filled, catalog=catalog),
+        "is_prefilled": draft is not None and draft.is_link and links != STARTS_FROM_LINKS,
     }

@@ -25,7 +25,7 @@ from gpuspawner.core.verdict.alternatives import (
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
-from gpuspawner.hub.form.links import describe_links
+from gpuspawner.hub.form.links import describe_links, list_fixable_problems
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
@@ -67,18 +67,19 @@ async def build_form(
     filled = fill_fields(
         offer.catalog,
         options=options if isinstance(options, Mapping) else None,
-        typed=draft.typed if draft else header,
+        typed=header if draft is None else draft.typed or None,
+        is_link=draft is not None and draft.is_link,
         allowance=allowance,
     )
     view = build_view(
         offer.catalog,
         offer.inventory,
         filled=filled,
-        problems=draft.problems if draft else (),
+        problems=list_fixable_problems(draft, filled=filled, catalog=allowance.catalog),
         live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
         allowance=allowance,
     )
-    return replace(view, **describe_links(spawner.links, draft, filled=filled))
+    return replace(view, **describe_links(spawner.links, draft, filled=filled, catalog=allowance.catalog))
 
 
 async def build_live(

@@ -299,6 +299,12 @@ def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
     return cast("_Spawner", spawner)._start_future
 
 
+def is_start_complete(spawner: object) -> bool:
+    """Return whether the last ``start()`` has ended by itself, with or without a server; False after a cancellation."""
+    start = get_start_future(spawner)
+    return start is not None and start.done() and not start.cancelled()
+
+
 def is_starting(spawner: object) -> bool:
     """Return whether a start of the spawner is in progress in JupyterHub or KubeSpawner.
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
@@ -32,7 +32,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS
-from gpuspawner.core.request.options import MAX_FIELDS, get_max_length
+from gpuspawner.core.request.options import MAX_FIELDS, get_max_length, split_query
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.decimals import drop_padding
@@ -139,27 +139,45 @@ class FormDraft:
 
     :param typed: name of a field → text, as the user entered it.
     :param problems: problems that the validation found; empty before the validation.
+    :param is_link: whether the values come from a link, not from a form.
     :param link: the options in the query of a link that asks before it starts a server; None for a form, for a link
         that only fills in the form, and for a link that starts a server at once.
+    :param ignored: names in the link that are no fields, as the user wrote them.
     """
 
     typed: Mapping[str, str]
     problems: tuple[Problem, ...] = ()
+    is_link: bool = False
     link: Mapping[str, object] | None = None
+    ignored: Sequence[str] = ()
 
 
 _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=None)
 
 
-def keep_draft(form: Mapping[str, object], *, link: Mapping[str, object] | None = None) -> FormDraft:
+def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
     Call this in the request's own task: that task does not see context variables that another task sets.
 
-    :param form: values by field, as JupyterHub parses the form or a query.
-    :param link: the options of a link that asks before it starts a server; None for anything else.
+    :param form: values by field, as JupyterHub parses a form.
     """
-    draft = FormDraft(typed=dict(_read_texts(form)), link=link)
+    return _keep(FormDraft(typed=dict(_read_texts(form))))
+
+
+def keep_link(query: Mapping[str, object], *, asks_first: bool = False) -> FormDraft:
+    """Remember the values in a link as :func:`keep_draft` does those of a form. Leave out names that are no fields.
+
+    :param query: values by field, as JupyterHub parses a query.
+    :param asks_first: whether the form asks before it starts a server with these values.
+    """
+    fields, ignored = split_query(query)
+    link = fields if asks_first and fields else None
+    typed = dict(_read_texts(fields))
+    return _keep(FormDraft(typed=typed, is_link=bool(typed), link=link, ignored=ignored))
+
+
+def _keep(draft: FormDraft) -> FormDraft:
     _draft.set(draft)
     return draft
 
@@ -215,7 +233,7 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    # Include empty values, too: if the link lacked a field, the form would show this field's last saved value.
+    # Include empty values, too: if the link lacked a field, the form would show this field's default.
     texts = format_field_values(selection) if selection.preset is None else _format_preset_values(selection)
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in texts.items()}
     return f"{page}?{urlencode(values)}"
@@ -254,14 +272,14 @@ def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
     filled = {name: arguments.pop(name) for name in list(arguments) if name.startswith(PREFILL_PREFIX)}
     if not filled and not asks_first:
         return
-    options = {name: arguments.pop(name) for name in set(arguments) - _RESERVED}
+    options = {name: arguments.pop(name) for name in list(arguments) if name not in _RESERVED}
     if not filled:
         _keep_link(options)
         return
     fields = {name.removeprefix(PREFILL_PREFIX): value for name, value in filled.items()}
     values = {name: _read_bytes(name, value) for name, value in fields.items() if name in _PREFILLED}
     if values:
-        keep_draft(values)
+        keep_link(values)
 
 
 def _keep_link(options: Mapping[str, list[bytes]]) -> None:
@@ -272,7 +290,7 @@ def _keep_link(options: Mapping[str, list[bytes]]) -> None:
     prefixed = {name: value for name, value in options.items() if LINK_PREFIX and name.startswith(LINK_PREFIX)}
     link = {name: _read_bytes(name, value) for name, value in (prefixed or options).items() if name != _XSRF}
     if link:
-        keep_draft(link, link=link)
+        keep_link(link, asks_first=True)
 
 
 def _read_bytes(name: str, values: list[bytes]) -> list[str]:

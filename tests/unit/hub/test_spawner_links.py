@@ -7,12 +7,14 @@ from types import SimpleNamespace
 import jupyterhub
 import pytest
 from bs4 import BeautifulSoup
+from tornado.web import HTTPError
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.startup import check_config
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.kube.watch_server import NODES, WatchServer
 
 FIXED = {
     **SETTINGS,
@@ -75,7 +77,7 @@ async def test_only_links_ask(make_spawner: MakeSpawner):
 
 
 @pytest.mark.parametrize(
-    ("options", "field", "told"),
+    ("options", "field", "hint"),
     [
         pytest.param({"cpu": "99"}, "cpu", "Enter 1 to 8 cores.", id="out of bounds"),
         pytest.param({"memory": "lots"}, "memory", "Enter a number, such as 4G.", id="no number"),
@@ -83,19 +85,123 @@ async def test_only_links_ask(make_spawner: MakeSpawner):
     ],
 )
 async def test_a_wrong_link_shows_what_is_wrong_and_does_not_ask(
-    make_spawner: MakeSpawner, options: dict[str, str], field: str, told: str
+    make_spawner: MakeSpawner, options: dict[str, str], field: str, hint: str
 ):
     page = await opened(make_spawner(), query(**options))
     (error,) = page.select(f"#gpuspawner-{field}-error")
-    assert (asked(page), error.text) == ([], told)
+    assert (asked(page), error.text) == ([], hint)
     (link,) = page.select("#gpuspawner-errors a")
     assert link["href"] == f"#gpuspawner-{field}"
 
 
-async def test_an_unknown_option_is_reported(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(), query(colour="red"))
-    (summary,) = page.select("#gpuspawner-errors")
-    assert (asked(page), "There is no field 'colour'." in summary.text) == ([], True)
+def told(page: BeautifulSoup) -> tuple[list[str], list[str], list[str]]:
+    """Return whether the page asks, what it says is to be changed, and what it notes."""
+    errors, notes = page.select("#gpuspawner-errors li"), page.select(".gs-message-note")
+    return asked(page), [each.text for each in errors], [each.text for each in notes]
+
+
+ASKED = ["Start this server?"]
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        pytest.param(
+            {"gpu": "foo"},
+            ([], ["This link asks for a GPU that this hub doesn't have (foo). Pick another."], []),
+            id="a GPU",
+        ),
+        pytest.param(
+            {"fill-gpu": "foo"},
+            ([], ["This link asks for a GPU that this hub doesn't have (foo). Pick another."], []),
+            id="a GPU to fill in",
+        ),
+        pytest.param(
+            {"image": "x" * 99},
+            ([], [f"This link asks for an image that this hub doesn't have ({'x' * 40}). Pick another."], []),
+            id="an image with a long name",
+        ),
+        pytest.param(
+            {"preset": "foo"},
+            ([], ["This link asks for a preset that this hub doesn't have (foo). Pick another."], []),
+            id="a preset",
+        ),
+        pytest.param(
+            {"gpu": "a100", "colour": "red"},
+            (ASKED, [], ["This link has 1 field that this form doesn't know (colour). It is ignored."]),
+            id="an unknown field",
+        ),
+        pytest.param(
+            {"a": "", "b": "", "c<b>\n": "", "d": "", "e": ""},
+            (
+                [],
+                [],
+                ["This link has 5 fields that this form doesn't know (a, b, c<b>\\n and 2 more). They are ignored."],
+            ),
+            id="unknown fields only",
+        ),
+        pytest.param(
+            {"run_time": "4h"},
+            ([], [], ["The run time cannot be chosen here."]),
+            id="a field that this form does not have",
+        ),
+        pytest.param(
+            {"custom_image": "quay.io/x:1"}, ([], [], ["You can't use a custom image here."]), id="an image of its own"
+        ),
+        pytest.param({"v": "7"}, ([], [], ["The version of the options must be 1, not 7."]), id="another version"),
+        pytest.param({"fill-colour": "red"}, ([], [], []), id="a field of another form to fill in"),
+    ],
+)
+async def test_a_link_says_what_its_reader_can_change_and_notes_the_rest(
+    make_spawner: MakeSpawner, link: dict[str, str], said: tuple[list[str], list[str], list[str]]
+):
+    named = {
+        name if name.startswith("fill-") else f"{LINK_PREFIX}{name}": [text.encode()] for name, text in link.items()
+    }
+    page = await opened(make_spawner(settings=FIXED), named)
+    assert told(page) == said
+    heading = [each.text.strip() for each in page.select("#gpuspawner-errors > p")]
+    assert heading == (["Change this to continue:"] if said[1] else [])
+
+
+async def test_a_link_of_another_hub_says_what_does_not_hold_here(make_spawner: MakeSpawner):
+    """With the names of options that other spawners take from links."""
+    arguments = {
+        name: [text.encode()]
+        for name, text in {
+            "project": "testproj",
+            "docker_image": "jupyter/tensorflow-notebook:latest",
+            "nprocs": "1",
+            "ngpus": "0",
+            "memory": "2048",
+            "next": "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fgit.example%2Fcourse",
+        }.items()
+    }
+    page = await opened(make_spawner(), arguments)
+    assert told(page) == (
+        [],
+        ["Memory: Enter 1 to 64 GiB."],
+        [
+            "This link has 4 fields that this form doesn't know (project, docker_image, nprocs and 1 more). "
+            "They are ignored."
+        ],
+    )
+    assert list(arguments) == ["next"]
+
+
+async def test_a_type_that_may_be_offered_again_is_not_called_unknown(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    page = await opened(make_spawner(), {"fill-gpu": [b"discovered"]})
+    assert told(page) == ([], [], [])
+
+
+async def test_where_links_start_at_once_one_with_an_unknown_field_opens_the_form(make_spawner: MakeSpawner):
+    spawner, arguments = make_spawner(settings={**SETTINGS, "links": "start"}), query(gpu="a100", colour="red")
+    with pytest.raises(HTTPError):
+        await spawner.options_from_query({name: [each.decode() for each in value] for name, value in arguments.items()})
+    page = BeautifulSoup(str(await spawner.get_options_form()), "html.parser")
+    noted = "This link has 1 field that this form doesn't know (colour). It is ignored."
+    assert (value(page, "gpu"), told(page)) == ("a100", ([], [], [noted]))
 
 
 async def test_a_number_of_a_machine_is_no_riddle(make_spawner: MakeSpawner):
@@ -135,3 +241,38 @@ async def test_links_are_the_same_for_all_groups(make_spawner: MakeSpawner):
 def test_another_word_for_what_links_do_keeps_the_hub_from_starting():
     with pytest.raises(SettingsError, match=r"^links: must be confirm or start, not 'ask'$"):
         check_config({"GPUSpawner": {"links": "ask"}})
+
+
+SAVED = {"v": 1, "image": "minimal", "cpu": 6, "memory": "32G", "gpu": "a100", "gpu_count": 3}
+
+
+@pytest.mark.parametrize(
+    ("link", "filled"),
+    [
+        pytest.param({"cpu": "3"}, ("pytorch", "", "3", "4"), id="no GPU"),
+        pytest.param({"gpu": "a100"}, ("pytorch", "a100", "2", "4"), id="a GPU"),
+        pytest.param({"fill-gpu": "mi210", "fill-image": "minimal"}, ("minimal", "mi210", "2", "4"), id="filled in"),
+        pytest.param({"preset": "big"}, ("pytorch", "", "4", "4"), id="a preset"),
+        pytest.param({"preset": "course"}, ("pytorch", "", "2", "4"), id="a fixed preset"),
+        pytest.param({"gpu": "gone", "cpu": "3"}, ("pytorch", None, "3", "4"), id="a wrong field"),
+    ],
+)
+@pytest.mark.parametrize("saved", [{}, SAVED, {"v": 1, "preset": "course"}], ids=["nothing", "fields", "a preset"])
+async def test_a_link_fills_in_the_same_whatever_its_reader_chose_last(
+    make_spawner: MakeSpawner, link: dict[str, str], filled: tuple[str | None, ...], saved: dict[str, object]
+):
+    spawner = make_spawner(settings=FIXED)
+    spawner.user_options = saved
+    named = {
+        name if name.startswith("fill-") else f"{LINK_PREFIX}{name}": [text.encode()] for name, text in link.items()
+    }
+    page = await opened(spawner, named)
+    found = [[str(each["value"]) for each in page.select(f"input[name={name}][checked]")] for name in ("image", "gpu")]
+    assert (*[next(iter(each), None) for each in found], value(page, "cpu"), value(page, "memory")) == filled
+
+
+async def test_a_link_without_a_field_of_the_form_is_none(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    spawner.user_options = SAVED
+    page = await opened(spawner, query(colour="red"))
+    assert (asked(page), value(page, "gpu"), value(page, "cpu")) == ([], "a100", "6")

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.policy_model import ANY, Access, AmountRange, GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.form.fields import FilledFields, fill_fields
+from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.options import parse_query
 from gpuspawner.core.request.selection import validate
 from tests.unit.core.form.test_build import CATALOG, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
@@ -34,13 +36,42 @@ def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
 
 
 def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
-    filled = fill_fields(CATALOG, options={"cpu": 4}, typed={"preset": "train", "memory": "x"})
+    filled = fill_fields(CATALOG, options={"cpu": 4}, typed={"preset": "train", "memory": "x"}, is_link=True)
     changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
     assert filled.values == {**DEFAULTS, **changed}
 
 
+LINKED = {
+    "preset": (None, "small", "train"),
+    "image": (None, "plain", "torch"),
+    "cpu": (None, "4", "3000m"),
+    "gpu": (None, "", "a100-80gb", "mi210"),
+    "gpu_count": (None, "2"),
+    "run_time": (None, "1h"),
+}
+
+
+def test_a_link_fills_in_what_the_same_options_start():
+    links = [
+        {name: text for name, text in zip(LINKED, texts, strict=True) if text is not None}
+        for texts in product(*LINKED.values())
+    ]
+    saved = {"v": 1, "image": "plain", "gpu": "mi210", "cpu": 2, "run_time": "2h"}
+    started = [try_validate(parse_query({name: [text] for name, text in link.items()}), CATALOG) for link in links]
+    filled = [fill_fields(CATALOG, options=saved, typed=link, is_link=True).selection for link in links]
+    valid = [place for place, selection in enumerate(started) if selection is not None]
+    assert len(valid) > len(links) / 4
+    assert [filled[place] for place in valid] == [started[place] for place in valid]
+
+
+def test_a_run_time_that_a_link_leaves_out_is_one_that_its_gpu_may_have():
+    rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
+    filled = filled_for(rule, typed={"gpu": "a100"}, is_link=True)
+    assert (filled.values["run_time"], filled.selection is not None) == ("4h", True)
+
+
 def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
-    values = fill_fields(CATALOG, typed={"preset": "small", "custom_image": "python"}).values
+    values = fill_fields(CATALOG, typed={"preset": "small", "custom_image": "python"}, is_link=True).values
     assert (values["image"], values["custom_image"], values["cpu"]) == ("", "python", "1")
 
 
@@ -90,9 +121,11 @@ def test_the_first_preset_is_one_that_the_user_may_have(policy: Any, slug: str |
     assert fill_fields(full, allowance=allowance).selection == validate(wanted, allowance.catalog)
 
 
-def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> FilledFields:
+def filled_for(
+    policy: Any, *, options: Any = None, typed: Any = None, is_link: bool = False, **more: Any
+) -> FilledFields:
     allowance = allowed(policy, **more)
-    return fill_fields(allowance.full_catalog, options=options, typed=typed, allowance=allowance)
+    return fill_fields(allowance.full_catalog, options=options, typed=typed, allowance=allowance, is_link=is_link)
 
 
 LIMITED = Rule(
@@ -158,7 +191,7 @@ def test_typed_text_stays_even_beyond_the_limits():
     filled = filled_for(LIMITED, typed=typed)
     assert {name: filled.values[name] for name in typed} == typed
     assert (filled.notices, filled.selection) == ({}, None)
-    linked = filled_for(LIMITED, typed={"preset": "big"})
+    linked = filled_for(LIMITED, typed={"preset": "big"}, is_link=True)
     assert (linked.values["gpu"], linked.values["gpu_count"], linked.selection) == ("a100", "4", None)
 
 
