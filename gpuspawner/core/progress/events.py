@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.json_access import as_dict, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_int, as_message, as_text
 
 
 class EventSource(StrEnum):
@@ -100,7 +100,7 @@ def _parse_event(raw: dict[str, object], *, scheduler: str) -> SourcedEvent:
     return SourcedEvent(
         source=_identify_source(_read_component(raw), scheduler=scheduler),
         reason=as_text(raw.get("reason")),
-        message=as_text(raw.get("message")) or as_text(raw.get("note")),
+        message=as_message(raw.get("message")) or as_message(raw.get("note")),
         count=max(1, as_int(raw.get("count")) or 0, as_int(raw.get("deprecatedCount")) or 0, series or 0),
         raw=raw,
     )
@@ -212,12 +212,12 @@ _REFUSAL_PHRASES = re.compile(
     r"|exceeded quota: [\w.-]+(?:, (?:requested|used|limited): [\w./=-]+(?:,[\w./=-]+)*)*"
     r"|(?:maximum|minimum) [\w./-]+ usage per \w+ is [\w.]+(?:, but (?:limit|request) is [\w.]+,?"
     r"|\.  No (?:limit|request) is specified)"
-    r"|[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
+    r"|(?<![\w./-])[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
     r"|failed quota: [\w.-]+: must specify [^;]+"
     r'|cannot \w+ resource "[\w./-]+" in API group "[\w.-]*"(?: in the namespace "[\w.-]+"| at the cluster scope)'
     r'|(?:RuntimeClass|serviceaccount|PriorityClass|secret|configmap) "[\w.-]+" not found'
     r"|no PriorityClass with name [\w.-]+ was found"
-    r"|spec\.[\w.\[\]]+: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"
+    r"|spec\.[\w.\[\]]{1,200}: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"
     r'|admission webhook "[^"]+" denied the request: .*'
     r"|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: .*"
     r'|violates PodSecurity "[^"]+": .*',

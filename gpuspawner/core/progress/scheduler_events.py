@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuspawner.core.catalog.kueue import QueueReason
-from gpuspawner.core.json_access import as_dict, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent
 
 
@@ -177,7 +177,10 @@ _REFUSALS = tuple(
         (ScaleUpState.OUT_OF_QUOTA, r"\bquota\b"),
         (ScaleUpState.OUT_OF_STOCK, r"out of resources|stockout|insufficient capacity|resource_pool_exhausted"),
         (ScaleUpState.AT_LIMIT, r"max (?:node group size|cluster \S+ limit|total nodes in cluster|limit) reached"),
-        (ScaleUpState.AT_LIMIT, r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .*limit"),
+        (
+            ScaleUpState.AT_LIMIT,
+            r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .{0,200}limit",
+        ),
         (ScaleUpState.BACKING_OFF, r"in backoff after failed scale-up"),
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
@@ -223,7 +226,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
     """
     status = as_dict(workload.get("status"))
     reserved = find_condition(workload, "QuotaReserved")
-    reason, message = as_text(reserved.get("reason")), as_text(reserved.get("message"))
+    reason, message = as_text(reserved.get("reason")), as_message(reserved.get("message"))
     requeue_at = as_text(as_dict(status.get("requeueState")).get("requeueAt"))
     if as_dict(workload.get("spec")).get("active") is False:
         return WorkloadState(QueueReason.DEACTIVATED)
@@ -247,10 +250,11 @@ _KNOWN_REASONS: Mapping[str, QueueReason] = {each.value: each for each in QueueR
 }
 _ASSIGNMENT = "couldn't assign flavors to pod set "
 _FLAVOR_REFUSALS = re.compile(
-    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]*> maximum capacity \([^)]*\)"
+    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]{0,500}> maximum capacity"
+    r" \([^)]{0,500}\)"
     r"|insufficient unused quota for \S+ in flavor (?P<used>[^\s,]+), \S+ more needed"
     r"|flavor (?P<unmatched>\S+) doesn't match node affinity"
-    r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
+    r"|untolerated taint \{[^}]{0,500}\} in flavor (?P<tainted>[^\s,;]+)"
     r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
 )
 """The reasons that Kueue lists in the message of the condition QuotaReserved, one for each ResourceFlavor that Kueue

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil
 
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
-from gpuspawner.core.json_access import as_dict, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import Facts, ProgressMessage, QueuePlace, Stage, StartFailure
 from gpuspawner.core.progress.pod_status import count_devices, is_queued_by_kueue
@@ -117,7 +117,7 @@ def format_time_left(remaining_s: float | None) -> str:
 
 def _read_unschedulable_message(pod: Mapping[str, object]) -> str:
     scheduled = find_condition(pod, "PodScheduled")
-    return as_text(scheduled.get("message")) if scheduled.get("reason") == "Unschedulable" else ""
+    return as_message(scheduled.get("message")) if scheduled.get("reason") == "Unschedulable" else ""
 
 
 def _predicts_start(verdict: Verdict | None) -> bool:
