@@ -23,6 +23,19 @@ def as_text(raw: object) -> str:
     return raw if isinstance(raw, str) else ""
 
 
+MAX_MESSAGE_LENGTH = 4096
+"""Largest number of characters that :func:`as_message` returns."""
+
+
+def as_message(raw: object) -> str:
+    """Return a text that a component of Kubernetes wrote for people, cut to :data:`MAX_MESSAGE_LENGTH` characters.
+
+    Such texts can contain what others wrote, for example a registry's error of tens of thousands of characters. Read
+    each ``message`` and ``note`` of an object of the API through this function, so that all code after it is fast.
+    """
+    return as_text(raw)[:MAX_MESSAGE_LENGTH]
+
+
 def as_texts(raw: object) -> tuple[str, ...]:
     """Return those elements of a list that are text, or () if the value is not a list."""
     return tuple(entry for entry in raw if isinstance(entry, str)) if isinstance(raw, list) else ()

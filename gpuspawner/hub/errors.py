@@ -27,7 +27,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
-from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.json_access import as_dict, as_message
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
 from gpuspawner.core.progress.events import scrub_refusal
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
@@ -63,7 +63,8 @@ The match includes the webhook's Service, if the answer names one. The Service's
 the webhook, while the webhook's name may not (Kueue's is ``mpod.kb.io``)."""
 
 _ADMISSION_REFUSAL = re.compile(
-    r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
+    r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .{1,600} denied request: "
+    r"|violates PodSecurity "
 )
 """Matches the API server's answer if a webhook, a ValidatingAdmissionPolicy or Pod Security admission denies a pod."""
 
@@ -220,8 +221,8 @@ def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) 
 
 
 def _parse_status_message(body: Any) -> str:
-    """Return the ``message`` in a response body, a JSON object such as metav1.Status, or "" if there is none."""
-    return as_text(_parse_status(body).get("message"))
+    """Return the ``message`` in a response body, a JSON object such as metav1.Status; "" without one."""
+    return as_message(_parse_status(body).get("message"))
 
 
 def _parse_status(body: Any) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.catalog.software import Misfit, find_misfit, read_platform
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map
+from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text, as_text_map
 
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """A Deployment whose name contains one of these texts counts as an autoscaler."""
@@ -88,7 +88,7 @@ def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _describe_unready(pool: KubernetesObject) -> str | None:
     for each in as_dicts(as_dict(pool.get("status")).get("conditions")):
         if each.get("type") == "Ready" and each.get("status") == "False":
-            reason = as_text(each.get("message")) or as_text(each.get("reason"))
+            reason = as_message(each.get("message")) or as_text(each.get("reason"))
             return f": {reason.rstrip('.')}" if reason else ""
     return None
 

@@ -19,7 +19,7 @@ from gpuspawner.cli.doctor.api import REQUEST_TIMEOUT_S
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.discovery.discover import SIMULATED_LABEL, group_nodes_by_kind
-from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, send_request
 
 VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
@@ -125,7 +125,7 @@ def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeR
         state, way = as_dict(each.get("state")), as_text(each.get("name"))
         ended, waiting = as_dict(state.get("terminated")), as_dict(state.get("waiting"))
         if ended.get("exitCode") == 0:
-            variable, _, devices = as_text(ended.get("message")).partition("\n")
+            variable, _, devices = as_message(ended.get("message")).partition("\n")
             found.append(ProbeResult(node=node, way=way, variable=variable, devices=tuple(devices.split())))
         else:
             reason = as_text(ended.get("reason")) or as_text(waiting.get("reason")) or "it did not end"
@@ -139,7 +139,7 @@ def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeR
 def _describe_unscheduled(status: Mapping[str, object]) -> str:
     for each in as_dicts(status.get("conditions")):
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return as_text(each.get("message"))
+            return as_message(each.get("message"))
     return ""
 
 

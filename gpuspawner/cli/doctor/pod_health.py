@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_message, as_text, find_condition
 
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
@@ -84,7 +84,7 @@ def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
         return "it has ended"
     placed = find_condition(pod, "PodScheduled")
     if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
-        return f"Unschedulable, {as_text(placed.get('message')).rstrip('.') or 'no node takes it'}"
+        return f"Unschedulable, {as_message(placed.get('message')).rstrip('.') or 'no node takes it'}"
     since = _find_unready_since(pod)
     if since is None or now - since <= _START_GRACE:
         return ""

@@ -25,7 +25,7 @@ from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decod
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
 from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, IN, selects_labels
 from gpuspawner.core.form.fields import try_validate
-from gpuspawner.core.json_access import as_dict, as_int, as_text, as_text_map, find_condition
+from gpuspawner.core.json_access import as_dict, as_int, as_message, as_text, as_text_map, find_condition
 from gpuspawner.core.request.field_definitions import PRIORITY, Priority
 from gpuspawner.core.request.pod_requirements import calculate_resources
 
@@ -196,7 +196,7 @@ def _find_cluster_queue(facts: ClusterFacts, local_queue: str) -> str:
 def _explain_inactive(queue: KubernetesObject) -> str:
     active, policy = find_condition(queue, "Active"), as_dict(queue.get("spec")).get("stopPolicy")
     if active.get("status") == "False":
-        return as_text(active.get("message")) or as_text(active.get("reason"))
+        return as_message(active.get("message")) or as_text(active.get("reason"))
     return f"its stopPolicy is {policy}" if policy not in (None, "None") else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gpuspawner.core.json_access import as_dict, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
 from gpuspawner.core.progress.on_node import explain_container_end
@@ -146,7 +146,7 @@ def _describe_failed_pod(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, gpu_name: str
 ) -> ProgressMessage:
     status = as_dict(pod.get("status"))
-    reason, message = as_text(status.get("reason")), as_text(status.get("message"))
+    reason, message = as_text(status.get("reason")), as_message(status.get("message"))
     event = find_newest_event(events, {EventSource.KUBELET}, reasons={reason}) if reason else None
     if reason == "UnexpectedAdmissionError":
         return _make_failed_message(_explain_admission_error(message, gpu_name), event=event)

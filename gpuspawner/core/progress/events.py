@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
-from gpuspawner.core.json_access import as_dict, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_int, as_message, as_text
 
 
 class EventSource(StrEnum):
@@ -52,14 +53,20 @@ _SOURCES = {
 class SourcedEvent:
     """An event of a pod, with the component that wrote the event.
 
+    :param component: name of the component. Several components may have the same ``source``.
     :param count: how often the event occurred, at least 1.
+    :param first_at: when the event first occurred, in RFC 3339 without ``Z``; empty if the event has no time.
+    :param last_at: when the event last occurred, like ``first_at``.
     :param raw: v1 Event in JSON.
     """
 
     source: EventSource
+    component: str
     reason: str
     message: str
     count: int
+    first_at: str
+    last_at: str
     raw: Mapping[str, object]
 
 
@@ -75,9 +82,10 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
     for entry in map(as_dict, raw):
         if pod_uid and _read_uid(entry) not in ("", pod_uid):
             continue
+        event = _parse_event(entry, scheduler=scheduler)
         # An event without a time gets the previous event's time, so that sorting keeps it behind the previous event.
-        last = _read_last_time(entry) or last
-        timed.append((last, _parse_event(entry, scheduler=scheduler)))
+        last = event.last_at or last
+        timed.append((last, event))
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
 
 
@@ -96,12 +104,15 @@ def find_newest_event(
 
 
 def _parse_event(raw: dict[str, object], *, scheduler: str) -> SourcedEvent:
-    series = as_int(as_dict(raw.get("series")).get("count"))
+    series, component = as_int(as_dict(raw.get("series")).get("count")), _read_component(raw)
     return SourcedEvent(
-        source=_identify_source(_read_component(raw), scheduler=scheduler),
+        source=_identify_source(component, scheduler=scheduler),
+        component=component,
         reason=as_text(raw.get("reason")),
-        message=as_text(raw.get("message")) or as_text(raw.get("note")),
+        message=as_message(raw.get("message")) or as_message(raw.get("note")),
         count=max(1, as_int(raw.get("count")) or 0, as_int(raw.get("deprecatedCount")) or 0, series or 0),
+        first_at=_read_time(raw, _FIRST_TIMES),
+        last_at=_read_time(raw, _LAST_TIMES),
         raw=raw,
     )
 
@@ -126,21 +137,39 @@ def _read_uid(raw: dict[str, object]) -> str:
     return as_text(as_dict(raw.get("involvedObject") or raw.get("regarding")).get("uid"))
 
 
-def _read_last_time(raw: dict[str, object]) -> str:
-    """Return when an event last occurred, in RFC 3339, or "" if the event has no time.
+_LAST_TIMES = (
+    "series.lastObservedTime",
+    "lastTimestamp",
+    "deprecatedLastTimestamp",
+    "eventTime",
+    "firstTimestamp",
+    "metadata.creationTimestamp",
+)
+_FIRST_TIMES = ("firstTimestamp", "deprecatedFirstTimestamp", "eventTime", "metadata.creationTimestamp", *_LAST_TIMES)
+
+
+def _read_time(raw: dict[str, object], fields: Iterable[str]) -> str:
+    """Return the first time in the given fields of an event, in RFC 3339, or "" if there is none.
 
     The result has no ``Z`` at its end, because ``:05Z`` would sort behind ``:05.3Z``.
     """
-    series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
-    times = (
-        series.get("lastObservedTime"),
-        raw.get("lastTimestamp"),
-        raw.get("deprecatedLastTimestamp"),
-        raw.get("eventTime"),
-        raw.get("firstTimestamp"),
-        metadata.get("creationTimestamp"),
-    )
-    return next(filter(None, map(as_text, times)), "").removesuffix("Z")
+    for field in fields:
+        parent, _, name = field.rpartition(".")
+        if time := as_text((as_dict(raw.get(parent)) if parent else raw).get(name)):
+            return time.removesuffix("Z")
+    return ""
+
+
+def parse_time(text: str) -> datetime | None:
+    """Return a time of the API as a ``datetime`` in UTC, or None if it cannot be parsed.
+
+    :param text: time in RFC 3339, with or without ``Z``.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 REDACTED = "…"
@@ -212,12 +241,12 @@ _REFUSAL_PHRASES = re.compile(
     r"|exceeded quota: [\w.-]+(?:, (?:requested|used|limited): [\w./=-]+(?:,[\w./=-]+)*)*"
     r"|(?:maximum|minimum) [\w./-]+ usage per \w+ is [\w.]+(?:, but (?:limit|request) is [\w.]+,?"
     r"|\.  No (?:limit|request) is specified)"
-    r"|[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
+    r"|(?<![\w./-])[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
     r"|failed quota: [\w.-]+: must specify [^;]+"
     r'|cannot \w+ resource "[\w./-]+" in API group "[\w.-]*"(?: in the namespace "[\w.-]+"| at the cluster scope)'
     r'|(?:RuntimeClass|serviceaccount|PriorityClass|secret|configmap) "[\w.-]+" not found'
     r"|no PriorityClass with name [\w.-]+ was found"
-    r"|spec\.[\w.\[\]]+: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"
+    r"|spec\.[\w.\[\]]{1,200}: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"
     r'|admission webhook "[^"]+" denied the request: .*'
     r"|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: .*"
     r'|violates PodSecurity "[^"]+": .*',

@@ -41,11 +41,8 @@ class PulledImage:
 
 
 _QUOTED = re.compile(r'"([^"]*)"')
-_IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
-"""Pattern of image names in kubelet's message about a failed pull. :func:`classify_pull_failure` removes these names
-before it searches for the cause of the failure, because a name can contain words such as ``timeout``."""
 _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
-_DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
+_DURATION_PARTS = re.compile(r"([\d.]{1,16})(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _SIZE = re.compile(r"Image size: (\d{1,18}) bytes")
 _FAILURES = tuple(
@@ -54,7 +51,7 @@ _FAILURES = tuple(
         (PullFailure.RATE_LIMIT, r"toomanyrequests|\b429\b|too many requests|pull rate limit|pull QPS exceeded"),
         (PullFailure.DISK_FULL, r"no space left on device|disk quota exceeded"),
         (PullFailure.PLATFORM, r"no match for platform|no image found in (?:manifest|image index)"),
-        (PullFailure.PLATFORM, r"image operating system .* cannot be used"),
+        (PullFailure.PLATFORM, r"image operating system .{1,100} cannot be used"),
         (PullFailure.DENIED, r"pull access denied|access to the resource is denied|authorization failed"),
         (PullFailure.DENIED, r"insufficient_scope|unauthorized|\b401\b|\b403\b|forbidden|no basic auth credentials"),
         (PullFailure.DENIED, r"authentication required|permission[ _]denied"),
@@ -73,7 +70,8 @@ def classify_pull_failure(message: str) -> PullFailure:
 
     :param message: message of kubelet's event, or of the waiting state in the container's status.
     """
-    words = _IMAGE_NAMES.sub(" ", message)
+    # Ignore names of images, which can contain words such as "timeout": texts in quotes, and words with a slash.
+    words = " ".join(word for word in _QUOTED.sub(" ", message).split() if "/" not in word)
     return next((failure for failure, pattern in _FAILURES if pattern.search(words)), PullFailure.OTHER)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_message, as_text, find_condition
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -131,7 +131,7 @@ def _read_container(raw: dict[str, object], *, image: str, is_init: bool) -> Con
         is_init=is_init,
         is_running="running" in state,
         waiting=as_text(waiting.get("reason")),
-        message=as_text(waiting.get("message")) or as_text(ended.get("message")),
+        message=as_message(waiting.get("message")) or as_message(ended.get("message")),
         end_reason=as_text(ended.get("reason")) or ("Error" if exit_code else ""),
         exit_code=exit_code,
         restarts=as_int(raw.get("restartCount")) or 0,

@@ -19,9 +19,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import takewhile
 
 from gpuspawner.core.catalog.kueue import QueueReason
-from gpuspawner.core.json_access import as_dict, as_text, find_condition
+from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent
 
 
@@ -151,22 +152,44 @@ class ScaleUpState(StrEnum):
     BACKING_OFF = "backing-off"
     """The autoscaler pauses, because it failed to add a node recently."""
     NOT_READY = "not-ready"
+    NODES_FAIL = "nodes-fail"
+    """The autoscaler has requested one node after another for the pod, and none has come."""
     NO_POOL = "no-pool"
     """The autoscaler cannot add a node on which the pod could run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerStatus:
-    """The newest report of an autoscaler about a pod."""
+    """The newest report of one autoscaler about a pod.
+
+    :param requests: number of nodes that the autoscaler has requested for the pod since it last refused the pod. Only
+        Karpenter names each request (a NodeClaim), so the number is 0 for other autoscalers.
+    """
 
     state: ScaleUpState
     event: SourcedEvent
+    requests: int = 0
 
     @property
     def is_under_way(self) -> bool:
         """Whether the autoscaler is adding a node for the pod, or has found an existing node for the pod."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
+    @property
+    def since(self) -> str:
+        """When the autoscaler made this report first, in RFC 3339; empty if unknown.
+
+        While Karpenter waits for a node, it repeats the event, so the last time says nothing. cluster-autoscaler writes
+        an event for each increase of a group's size, and these events have the same text: the last one counts.
+        """
+        return self.event.first_at if self.event.source is EventSource.KARPENTER else self.event.last_at
+
+
+MAX_REQUESTS = 6
+"""If Karpenter has created this many NodeClaims in a row for a pod, its newest NodeClaim counts as hopeless, too.
+
+Karpenter deletes a NodeClaim if the provider has no such machine, and then creates the next. The pod gets no event that
+says so (kubernetes-sigs/karpenter#2159)."""
 
 _AUTOSCALER_REASONS = frozenset(
     {"TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp", "Nominated", "FailedScheduling"}
@@ -177,7 +200,10 @@ _REFUSALS = tuple(
         (ScaleUpState.OUT_OF_QUOTA, r"\bquota\b"),
         (ScaleUpState.OUT_OF_STOCK, r"out of resources|stockout|insufficient capacity|resource_pool_exhausted"),
         (ScaleUpState.AT_LIMIT, r"max (?:node group size|cluster \S+ limit|total nodes in cluster|limit) reached"),
-        (ScaleUpState.AT_LIMIT, r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .*limit"),
+        (
+            ScaleUpState.AT_LIMIT,
+            r"exceeds? limits? for nodepool|node limits have been exhausted|would exceed .{0,200}limit",
+        ),
         (ScaleUpState.BACKING_OFF, r"in backoff after failed scale-up"),
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
@@ -185,12 +211,28 @@ _REFUSALS = tuple(
 """Reasons why an autoscaler adds no node, each with a pattern of the autoscaler's message; the first match decides."""
 
 
-def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:
-    """Return the newest report of an autoscaler about a pod, or None if there is no report."""
+_NODE_CLAIM = re.compile(r"\bnodeclaim/([\w.-]{1,253})")
+
+
+def list_autoscaler_statuses(events: Sequence[SourcedEvent]) -> tuple[AutoscalerStatus, ...]:
+    """Return the newest report of each autoscaler about a pod, the newest first.
+
+    Several autoscalers may run in a cluster, and each decides without the others.
+    """
+    by_component: dict[str, list[SourcedEvent]] = {}
     for event in reversed(events):
         if event.source in AUTOSCALER_SOURCES and event.reason in _AUTOSCALER_REASONS:
-            return AutoscalerStatus(state=_parse_state(event), event=event)
-    return None
+            by_component.setdefault(event.component, []).append(event)
+    return tuple(map(_build_status, by_component.values()))
+
+
+def _build_status(events: Sequence[SourcedEvent]) -> AutoscalerStatus:
+    """Return the status of an autoscaler that wrote the given events, the newest first."""
+    state, accepting = _parse_state(events[0]), takewhile(lambda event: event.reason == "Nominated", events)
+    requests = len({name for event in accepting for name in _NODE_CLAIM.findall(event.message)})
+    if state is ScaleUpState.NEW_NODE and requests >= MAX_REQUESTS:
+        state = ScaleUpState.NODES_FAIL
+    return AutoscalerStatus(state=state, event=events[0], requests=requests)
 
 
 def _parse_state(event: SourcedEvent) -> ScaleUpState:
@@ -223,7 +265,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
     """
     status = as_dict(workload.get("status"))
     reserved = find_condition(workload, "QuotaReserved")
-    reason, message = as_text(reserved.get("reason")), as_text(reserved.get("message"))
+    reason, message = as_text(reserved.get("reason")), as_message(reserved.get("message"))
     requeue_at = as_text(as_dict(status.get("requeueState")).get("requeueAt"))
     if as_dict(workload.get("spec")).get("active") is False:
         return WorkloadState(QueueReason.DEACTIVATED)
@@ -247,10 +289,11 @@ _KNOWN_REASONS: Mapping[str, QueueReason] = {each.value: each for each in QueueR
 }
 _ASSIGNMENT = "couldn't assign flavors to pod set "
 _FLAVOR_REFUSALS = re.compile(
-    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]*> maximum capacity \([^)]*\)"
+    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]{0,500}> maximum capacity"
+    r" \([^)]{0,500}\)"
     r"|insufficient unused quota for \S+ in flavor (?P<used>[^\s,]+), \S+ more needed"
     r"|flavor (?P<unmatched>\S+) doesn't match node affinity"
-    r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
+    r"|untolerated taint \{[^}]{0,500}\} in flavor (?P<tainted>[^\s,;]+)"
     r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
 )
 """The reasons that Kueue lists in the message of the condition QuotaReserved, one for each ResourceFlavor that Kueue

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import ceil
 
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
-from gpuspawner.core.json_access import as_dict, as_text, find_condition
-from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
+from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
+from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event, parse_time
 from gpuspawner.core.progress.model import Facts, ProgressMessage, QueuePlace, Stage, StartFailure
 from gpuspawner.core.progress.pod_status import count_devices, is_queued_by_kueue
 from gpuspawner.core.progress.scheduler_events import (
@@ -16,7 +16,7 @@ from gpuspawner.core.progress.scheduler_events import (
     RefusalReason,
     ScaleUpState,
     SchedulerRefusals,
-    parse_autoscaler_events,
+    list_autoscaler_statuses,
     parse_refusals,
 )
 from gpuspawner.core.text.i18n import gettext, ngettext, translate_now
@@ -31,6 +31,9 @@ long because its data about the cluster may be old."""
 _PER_MINUTE = 60
 _PER_HOUR = 60
 _MAX_IN_MINUTES = 90
+_NEW_NODE_MINUTES = 10.0
+"""Minutes until a node that an autoscaler adds counts as overdue, if neither the node pool nor the GPU type says how
+long that takes."""
 _ROOM_REASONS = (RefusalReason.DEVICES, RefusalReason.CPU, RefusalReason.MEMORY, RefusalReason.DISK, RefusalReason.PODS)
 
 _REPAIR_REASONS = (
@@ -56,9 +59,12 @@ def describe_waiting(
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
     message = _read_unschedulable_message(pod) or (event.message if event else "")
-    scale_up = parse_autoscaler_events(events)
-    if scale_up is not None and scale_up.is_under_way:
-        return _describe_new_node(facts, scale_up)
+    statuses = list_autoscaler_statuses(events)
+    for status in statuses:
+        if status.is_under_way and not _is_overdue(status, facts):
+            return _describe_new_node(facts, status)
+    # Prefer a report that says more than kube-scheduler does.
+    scale_up = min(statuses, key=lambda status: status.state is ScaleUpState.NO_POOL, default=None)
     if as_text(as_dict(pod.get("status")).get("nominatedNodeName")):
         sentence = gettext("Making room for your server on a node.")
         return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=event)
@@ -70,7 +76,9 @@ def describe_waiting(
     search_sentence = _format_search(pod, facts.gpu_name)
     if is_early and not _predicts_start(facts.verdict):
         return ProgressMessage(stage=Stage.WAITING, sentence=search_sentence, event=event)
-    reason, place = _format_reason(facts, refusals) or search_sentence, _format_servers_ahead(facts.verdict)
+    is_overdue = scale_up is not None and (scale_up.is_under_way or scale_up.state is ScaleUpState.NODES_FAIL)
+    reason = _format_reason(facts, refusals, is_overdue=is_overdue) or search_sentence
+    place = _format_servers_ahead(facts.verdict)
     no_new_node = "" if is_early else _format_no_new_node(scale_up)
     shown_event = scale_up.event if scale_up and event is None else event
     return ProgressMessage(
@@ -82,6 +90,17 @@ def describe_waiting(
         is_alarm=not is_early,
         lacks_room=_predicts_start(facts.verdict) or not _needs_repair(refusals),
     )
+
+
+def _is_overdue(status: AutoscalerStatus, facts: Facts) -> bool:
+    """Return whether an autoscaler's node has not taken the pod in the time that a new node usually needs."""
+    created = parse_time(as_text(as_dict((facts.pod or {}).get("metadata")).get("creationTimestamp")))
+    since = parse_time(status.since)
+    if created is None or since is None:
+        return False
+    minutes = facts.verdict.minutes if facts.verdict else None
+    # The start begins shortly before the API server creates the pod.
+    return facts.since_s - (since - created).total_seconds() >= _PER_MINUTE * (minutes or _NEW_NODE_MINUTES)
 
 
 def _describe_idle_scheduler(name: str) -> ProgressMessage:
@@ -117,7 +136,7 @@ def format_time_left(remaining_s: float | None) -> str:
 
 def _read_unschedulable_message(pod: Mapping[str, object]) -> str:
     scheduled = find_condition(pod, "PodScheduled")
-    return as_text(scheduled.get("message")) if scheduled.get("reason") == "Unschedulable" else ""
+    return as_message(scheduled.get("message")) if scheduled.get("reason") == "Unschedulable" else ""
 
 
 def _predicts_start(verdict: Verdict | None) -> bool:
@@ -167,9 +186,9 @@ def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
     return gettext("{number} × {gpu}", number=max(1, count_devices(pod)), gpu=gpu_name)
 
 
-def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
+def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_overdue: bool) -> str:
     verdict = facts.verdict
-    if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
+    if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP and not is_overdue:
         return join_sentences(gettext("Waiting for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
         # The verdict's reason does not name the GPU type, because the form shows the reason beside the type. This
@@ -280,6 +299,15 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
             return gettext("Adding a node failed; it is tried again later.")
         case ScaleUpState.NOT_READY:
             return gettext("No new node can be added right now.")
+        case ScaleUpState.NODES_FAIL if scale_up:
+            return gettext(
+                "{number} tries to add a node failed. The provider may have no such machine right now.",
+                number=scale_up.requests,
+            )
+        case ScaleUpState.NEW_NODE:
+            return gettext("A new node was requested, but it hasn't come yet.")
+        case ScaleUpState.NODE_FOUND:
+            return gettext("A node was found, but it hasn't taken your server.")
         case _:
             return ""
 

@@ -37,8 +37,8 @@ def pod(
     status["conditions"] = [{"type": kind, "status": "True", **rest} for kind, rest in (conditions or {}).items()]
     status["containerStatuses"] = containers or []
     status["initContainerStatuses"] = init_containers or []
-    own = {"name": "jupyter-ada", "namespace": "hub", "uid": "1", **(metadata or {})}
-    return {"metadata": own, "spec": spec, "status": status}
+    own = {"name": "jupyter-ada", "namespace": "hub", "uid": "1", "creationTimestamp": "2026-05-04T08:00:00Z"}
+    return {"metadata": own | (metadata or {}), "spec": spec, "status": status}
 
 
 def container(state: Json, *, last: Json | None = None, restarts: int = 0, name: str = "notebook") -> Json:

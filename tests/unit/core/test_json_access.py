@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_message, as_text, as_text_map, as_texts
 
 OTHERS = [None, True, 1, 1.5, "text", ["list"], {"object": 1}]
 
@@ -15,6 +15,10 @@ def test_a_value_that_is_no_object_reads_as_an_empty_one(raw: object):
 @pytest.mark.parametrize("raw", OTHERS)
 def test_a_value_that_is_no_text_reads_as_an_empty_one(raw: object):
     assert as_text(raw) == (raw if isinstance(raw, str) else "")
+
+
+def test_a_message_is_cut_to_4096_characters():
+    assert [as_message(raw) for raw in ("short", "x" * 64_000, None)] == ["short", "x" * 4096, ""]
 
 
 @pytest.mark.parametrize("raw", OTHERS)

@@ -28,6 +28,7 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
+from tests.unit.hostile import PIECES, make_text, measure_cpu_s
 
 PROBLEMS = (
     Problem(field="cpu", code="off_step", message="The number of CPUs must be a multiple of 1."),
@@ -153,6 +154,12 @@ def test_a_refusal_by_kubernetes_is_explained_in_one_sentence(error: Exception, 
 def test_a_quota_is_no_failure_of_the_hub():
     assert isinstance(explain_cluster_error(api_error(403, "exceeded quota: gpus")), RefusedStart)
     assert isinstance(explain_cluster_error(api_error(403, "may not")), ClusterFailure)
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=repr)
+def test_a_long_answer_of_a_webhook_costs_less_than_20_ms(piece: str):
+    error = api_error(403, make_text(piece))
+    assert measure_cpu_s(lambda: explain_cluster_error(error, pod_name="jupyter-ada", namespace="hub")) < 0.02
 
 
 @pytest.mark.parametrize(

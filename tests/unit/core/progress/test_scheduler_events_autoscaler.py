@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gpuspawner.core.progress.events import parse_events
-from gpuspawner.core.progress.scheduler_events import ScaleUpState, parse_autoscaler_events
-from tests.unit.core.starts import event
+from gpuspawner.core.progress.scheduler_events import ScaleUpState, list_autoscaler_statuses
+from tests.unit.core.starts import Json, event
 
 NOT_TRIGGERED = "pod didn't trigger scale-up: "
 
@@ -81,27 +81,49 @@ NOT_TRIGGERED = "pod didn't trigger scale-up: "
     ],
 )
 def test_what_an_autoscaler_does_is_read(component: str, reason: str, message: str, growing: str):
-    found = parse_autoscaler_events(parse_events([event(component, reason, message)]))
-    assert found is not None
+    (found,) = list_autoscaler_statuses(parse_events([event(component, reason, message)]))
     assert found.state is ScaleUpState(growing)
     assert found.is_under_way == (growing in ("new-node", "node-found"))
 
 
+def read_states(*raw: Json) -> list[ScaleUpState]:
+    return [status.state for status in list_autoscaler_statuses(parse_events(raw))]
+
+
 def test_the_scheduler_s_failure_is_not_karpenter_s():
-    assert (
-        parse_autoscaler_events(
-            parse_events([event("default-scheduler", "FailedScheduling", "0/1 nodes are available")])
-        )
-        is None
-    )
+    assert read_states(event("default-scheduler", "FailedScheduling", "0/1 nodes are available")) == []
 
 
-def test_the_last_word_counts():
-    events = [
+def test_the_last_word_of_an_autoscaler_counts():
+    states = read_states(
         event("cluster-autoscaler", "TriggeredScaleUp", at_s=1),
         event("cluster-autoscaler", "NotTriggerScaleUp", f"{NOT_TRIGGERED}1 in backoff after failed scale-up", at_s=9),
         event("default-scheduler", "FailedScheduling", at_s=12),
+    )
+    assert states == [ScaleUpState.BACKING_OFF]
+
+
+def test_each_autoscaler_has_its_own_word():
+    states = read_states(
+        event("karpenter", "Nominated", "Pod should schedule on: nodeclaim/gpu-a", at_s=1),
+        event("eks-auto-mode/compute", "FailedScheduling", "Failed to schedule pod, did not tolerate taint", at_s=2),
+        event("cluster-autoscaler", "NotTriggerScaleUp", f"{NOT_TRIGGERED}1 max node group size reached", at_s=3),
+    )
+    assert states == [ScaleUpState.AT_LIMIT, ScaleUpState.NO_POOL, ScaleUpState.NEW_NODE]
+
+
+def nominate(*names: str, from_s: int = 0) -> list[Json]:
+    return [
+        event("karpenter", "Nominated", f"Pod should schedule on: {name}", at_s=from_s + at)
+        for at, name in enumerate(names)
     ]
-    found = parse_autoscaler_events(parse_events(events))
-    assert found is not None
-    assert found.state is ScaleUpState.BACKING_OFF
+
+
+def test_the_sixth_nodeclaim_in_a_row_is_as_hopeless_as_those_before():
+    claims = [f"nodeclaim/gpu-{number}" for number in range(6)]
+    refusal = event("karpenter", "FailedScheduling", "Failed to schedule pod, did not tolerate taint", at_s=3)
+    assert read_states(*nominate(*claims[:5])) == [ScaleUpState.NEW_NODE]
+    assert read_states(*nominate(*claims)) == [ScaleUpState.NODES_FAIL]
+    assert read_states(*nominate(*claims[:3]), refusal, *nominate(*claims[3:], from_s=4)) == [ScaleUpState.NEW_NODE]
+    assert read_states(*nominate(*claims, "node/gpu-7")) == [ScaleUpState.NODE_FOUND]
+    assert read_states(*nominate(*["nodeclaim/gpu-0"] * 9)) == [ScaleUpState.NEW_NODE]

@@ -8,7 +8,7 @@ from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.model import Facts, Stage
 from gpuspawner.core.progress.waiting import describe_setup, describe_waiting, format_time_left
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.unit.core.starts import event, pod
+from tests.unit.core.starts import Json, event, pod
 
 FULL = "0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s)."
 
@@ -188,6 +188,67 @@ def test_a_new_node_on_its_way_is_no_alarm_whatever_else_is_said(verdict: Verdic
         "Adding a new node for your server.",
         False,
         None,
+    )
+
+
+CLAIM = event("karpenter", "Nominated", "Pod should schedule on: nodeclaim/gpu-x7k2p", at_s=30)
+TRIGGERED = event("cluster-autoscaler", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 0->1 (max: 4)}]", at_s=30)
+MISFIT = "1 node(s) didn't match Pod's node affinity/selector"
+DECLINED = event("cluster-autoscaler", "NotTriggerScaleUp", f"pod didn't trigger scale-up: {MISFIT}", at_s=40)
+REFUSED = event("karpenter", "FailedScheduling", "Failed to schedule pod, did not tolerate taint (taint=x)", at_s=40)
+
+
+@pytest.mark.parametrize("events", [[CLAIM, DECLINED], [TRIGGERED, REFUSED]], ids=["Karpenter", "cluster-autoscaler"])
+def test_a_node_that_one_autoscaler_adds_comes_although_the_other_adds_none(events: list[Json]):
+    found = told(events=events, since_s=60.0)
+    assert (found.sentence, found.is_alarm) == ("Adding a new node for your server.", False)
+
+
+NOMINATED = event("karpenter", "Nominated", "Pod should schedule on: node/ip-10-0-0-9", at_s=30)
+REPEATED = {**CLAIM, "firstTimestamp": CLAIM["lastTimestamp"], "lastTimestamp": "2026-05-04T08:09:00Z", "count": 5}
+TRIGGERED_AGAIN = {**TRIGGERED, "firstTimestamp": "2026-05-04T08:00:30Z", "lastTimestamp": "2026-05-04T08:10:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("events", "minutes", "overdue_at_s", "sentence"),
+    [
+        ([CLAIM], None, 630.0, "A new node was requested, but it hasn't come yet."),
+        ([CLAIM, DECLINED], None, 630.0, "A new node was requested, but it hasn't come yet."),
+        ([CLAIM], 6.0, 390.0, "A new node was requested, but it hasn't come yet."),
+        ([REPEATED], None, 630.0, "A new node was requested, but it hasn't come yet."),
+        ([NOMINATED], None, 630.0, "A node was found, but it hasn't taken your server."),
+        ([TRIGGERED], 12.0, 750.0, "A new node was requested, but it hasn't come yet."),
+        ([TRIGGERED_AGAIN], None, 1200.0, "A new node was requested, but it hasn't come yet."),
+    ],
+    ids=["a NodeClaim", "another declines", "as the pool says", "said again", "a node", "a group", "a second increase"],
+)
+def test_a_node_that_does_not_come_in_time_hides_the_scheduler_s_reason_no_longer(
+    events: list[Json], minutes: float | None, overdue_at_s: float, sentence: str
+):
+    verdict = None if minutes is None else Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=minutes)
+    waits = told(events=events, verdict=verdict, since_s=overdue_at_s - 1)
+    overdue = told(events=events, verdict=verdict, since_s=overdue_at_s)
+    reason = "Waiting for 1 × A100: 2 nodes don't have enough free."
+    assert (waits.is_alarm, overdue.sentence, overdue.is_alarm) == (False, f"{reason} {sentence}", True)
+
+
+def test_a_node_that_does_not_come_in_time_keeps_back_no_proof_that_there_is_none():
+    verdict = Verdict(outcome=Outcome.NEVER, reason="No node with an A100 has 96 CPUs.")
+    found = [told(events=[CLAIM], verdict=verdict, since_s=since_s) for since_s in (629.0, 630.0)]
+    assert [each.failure and each.failure.code for each in found] == [None, "never_fits"]
+
+
+def test_a_pod_without_the_time_of_its_creation_waits_for_its_node():
+    raw = pod(metadata={"creationTimestamp": None})
+    assert told(events=[CLAIM], pod=raw, since_s=9000.0).sentence == "Adding a new node for your server."
+
+
+def test_after_six_nodeclaims_in_a_row_the_machine_may_be_out_of_stock():
+    claims = [event("karpenter", "Nominated", f"Pod should schedule on: nodeclaim/gpu-{n}", at_s=n) for n in range(6)]
+    assert told(events=claims[:5], since_s=60.0).sentence == "Adding a new node for your server."
+    assert told(events=claims, since_s=60.0).sentence == (
+        "Waiting for 1 × A100: 2 nodes don't have enough free. 6 tries to add a node failed. The provider may have no"
+        " such machine right now."
     )
 
 
