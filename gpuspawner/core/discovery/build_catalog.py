@@ -36,6 +36,7 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.discover import (
     GPU_NODE_LABELS,
+    SEPARATING_LABELS,
     SIMULATED_LABEL,
     SPOT_LABELS,
     discover_gpu_types,
@@ -309,6 +310,7 @@ def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
         {
             SIMULATED_LABEL,
             *GPU_NODE_LABELS,
+            *SEPARATING_LABELS,
             *PLATFORM_LABELS,
             *SPOT_LABELS,
             *(key for gpu in types for key in gpu.match),

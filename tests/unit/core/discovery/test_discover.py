@@ -52,7 +52,7 @@ def test_nodes_of_one_model_are_one_type():
             match={PRODUCT: ("A100-PCIe", "A100-SXM")},
             max_count=8,
             memory_bytes=40 * GIB,
-            tolerations=(Toleration(key=GPU, operator="Exists", effect="NoSchedule"),),
+            tolerations=(Toleration(key=GPU, operator="Exists"),),
         ),
     )
 
@@ -138,8 +138,8 @@ def test_gpus_that_do_not_work_right_now_are_still_a_type():
 def test_a_slice_tolerates_the_taints_of_its_resource_and_of_whole_cards():
     (found,) = discover_gpu_types([gpus({PRODUCT: "A100-SXM"}, resource="nvidia.com/mig-1g.5gb")], TABLE)
     assert [(item.key, item.operator, item.effect) for item in found.tolerations] == [
-        ("nvidia.com/mig-1g.5gb", "Exists", "NoSchedule"),
-        (GPU, "Exists", "NoSchedule"),
+        ("nvidia.com/mig-1g.5gb", "Exists", ""),
+        (GPU, "Exists", ""),
     ]
 
 

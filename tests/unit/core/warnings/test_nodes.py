@@ -37,7 +37,7 @@ def test_nothing_is_the_matter_with_a_good_node():
     ("changes", "expected"),
     [
         ({"product": "A100-MIG-INVALID"}, WarningKind.MIG_INVALID),
-        ({"product": "L4", "gpus": 8}, WarningKind.MIXED_MODELS),
+        ({"product": "L4", "gpus": 8}, WarningKind.CONTRADICTION),
         ({"product": "L4"}, WarningKind.NO_TYPE),
         ({"gpus": 0}, WarningKind.NO_RESOURCE),
         ({"product": "A100-MIG-INVALID", "gpus": 0}, WarningKind.MIG_INVALID),
@@ -53,7 +53,7 @@ def test_a_mixed_node_that_servers_of_a_type_may_land_on_is_flagged():
     catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus={"t4": T4})
     (flag,) = find_node_warnings([node(gpus=8)], catalog, table=TABLE)
     assert (flag.kind, flag.message.partition(":")[0]) == (
-        WarningKind.MIXED_MODELS,
+        WarningKind.CONTRADICTION,
         "nvidia.com/gpu may not be what t4 says",
     )
 
