@@ -44,7 +44,7 @@ from gpuspawner.hub.pod.merge import build_preferences
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.trait_overrides import copy_nested
 
@@ -478,7 +478,7 @@ class SettingsSide(Side):
             if placement.start_timeout_s is not None:
                 values["start_timeout"] = placement.start_timeout_s
             spawner.trait_overrides.assign(values)
-            spawner.start_state.removed_environment = placement.removed_environment
+            spawner.start_state.removed_environment = list_removed_variables(values)
             pod = await spawner.get_pod_manifest()
             if spawner.modify_pod_hook:
                 pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
