@@ -24,7 +24,6 @@ nothing is written, unless --accept names each cause; 2 the input cannot be used
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ from traitlets.config.loader import LazyConfigValue, PyFileConfigLoader
 from typing_extensions import override
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
-from gpuspawner.cli.common.output import OK, Paint, sanitize
+from gpuspawner.cli.common.output import OK, Paint, dump_json, dump_yaml, sanitize
 from gpuspawner.cli.compare import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
@@ -402,10 +401,9 @@ def write_values(values: Mapping[str, Any], out: TextIO, *, output: str) -> None
     :param output: ``yaml`` or ``json``.
     """
     if output == "json":
-        json.dump(values, out, indent=2, ensure_ascii=False)
-        out.write("\n")
+        out.write(f"{dump_json(values, indent=2)}\n")
     else:
-        yaml.dump(values, out, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+        out.write(dump_yaml(values, dumper=_Dumper))
 
 
 class _Dumper(yaml.SafeDumper):

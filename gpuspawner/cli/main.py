@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gpuspawner import __version__
 from gpuspawner.cli import convert, demo, schema, version
 from gpuspawner.cli.check import command as check_command
-from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, sanitize
+from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, SafeOutput, sanitize
 from gpuspawner.cli.compare import command as diff_command
 from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
@@ -50,14 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Texts from a cluster or file may contain characters that the terminal's encoding lacks: escape these.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
+    out, notes = SafeOutput.wrap(sys.stdout), SafeOutput.wrap(sys.stderr)
     try:
-        return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
+        return int(parsed.run(parsed, out=out, notes=notes))
     except BrokenPipeError:  # the program that reads the output closed the pipe, as head does
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
-        sys.stderr.write(f"gpuspawner {parsed.command}: {sanitize(_describe_error(error))}\n")
+        notes.write(f"gpuspawner {parsed.command}: {sanitize(_describe_error(error))}\n")
         return BAD if isinstance(error, SettingsError) else FAILED
 
 

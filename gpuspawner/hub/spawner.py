@@ -58,7 +58,7 @@ from gpuspawner.hub.pod import override_checks, run_time
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, read_own_resources
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables, read_own_resources
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
@@ -229,8 +229,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if admission is None or admission.catalog is not offer.catalog or admission.options != self.user_options:
             admission = await self._admit_start(self.user_options, offer)
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
-        self.trait_overrides.assign(build_trait_values(choice, self.trait_overrides))
-        self.start_state.removed_environment = admission.placement.removed_environment
+        self.trait_overrides.assign(values := build_trait_values(choice, self.trait_overrides))
+        self.start_state.removed_environment = list_removed_variables(values)
         self.start_state.avoided = admission.placement.avoided
         self.start_state.feed.gpu = admission.gpu
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)

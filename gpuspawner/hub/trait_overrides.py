@@ -34,8 +34,8 @@ class TraitOverrides:
     _admin_values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, trait: str) -> Any:
-        """Return the admin's value of a trait."""
-        return self._admin_values[trait] if trait in self._admin_values else getattr(self.owner, trait)
+        """Return the admin's value of a trait; None if the spawner has no such trait, which only the CLI accepts."""
+        return self._admin_values[trait] if trait in self._admin_values else getattr(self.owner, trait, None)
 
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set traits for this start, and save the admin's values for :meth:`restore`.

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
-from gpuspawner.cli.values.chart_config import find_chart_path, needs_chart_tag
+from gpuspawner.cli.values.chart_config import OUR_CLASSES, find_chart_path, needs_chart_tag
 from gpuspawner.cli.values.helm_values import (
     HUB_CONFIG_PATH,
     SETTINGS_PATH,
@@ -31,7 +31,6 @@ from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON
 from gpuspawner.hub.pod.trait_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
-_OWN_CLASSES = frozenset({SPAWNER_CLASS, "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
 _OTHER_CLASSES = frozenset({"kubespawner", "kubespawner.KubeSpawner", "simple", "localprocess", "docker"})
 _NEAR = 0.75
 
@@ -58,7 +57,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
         else:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=format_path(SETTINGS_PATH), message=message)
-    elif isinstance(name, str) and name not in _OWN_CLASSES:
+    elif isinstance(name, str) and name not in OUR_CLASSES:
         is_near = name in _OTHER_CLASSES or difflib.SequenceMatcher(None, name, SPAWNER_CLASS).ratio() > _NEAR
         if is_near or not name:
             message = f"must be {SPAWNER_CLASS}, not {quote(name)}"

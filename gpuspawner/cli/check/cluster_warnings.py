@@ -15,7 +15,7 @@ from gpuspawner.cli.check.type_warnings import find_undeclared_images
 from gpuspawner.cli.cluster.cluster_view import read_configured_resources
 from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S, ClusterError, connect_to_cluster
 from gpuspawner.cli.common.findings import Finding, Severity
-from gpuspawner.cli.values.chart_config import build_spawner_config
+from gpuspawner.cli.values.chart_config import build_spawner_config, make_settings_parser
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings
 from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, list_pod_tolerations, make_finding
 from gpuspawner.core.catalog.model import GPUType
@@ -32,7 +32,6 @@ from gpuspawner.core.warnings.presets_and_policy import (
 )
 from gpuspawner.core.warnings.wording import MAX_WARNINGS, build_warnings_view
 from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedSettings
-from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ async def find_cluster_warnings(
     :raises ClusterError: the cluster cannot be read.
     """
     async with connect_to_cluster(arguments) as cluster:
-        offers, api = OfferFactory(parse_settings), cast("ClusterAPI", cluster.core)
+        offers, api = OfferFactory(make_settings_parser(values.chart)), cast("ClusterAPI", cluster.core)
         settings = offers.parse(merge_settings(values))
         store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
         try:

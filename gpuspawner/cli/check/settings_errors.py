@@ -7,15 +7,17 @@ The module also finds sections that are not mappings, and chart values of a wron
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from gpuspawner.cli.common.findings import Finding, Severity, describe_type, format_path
-from gpuspawner.cli.values.chart_config import build_spawner_config
+from gpuspawner.cli.values.chart_config import build_spawner_config, has_unknown_class
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.cli.values.trait_sources import make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import sanitize_name
+from gpuspawner.hub.pod.override_checks import is_unknown_trait
 from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
@@ -98,7 +100,13 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
     try:
         check_config({name: section for name, section in sections.items() if section}, with_files=False)
     except SettingsError as error:
-        yield from locate_problems(error.problems, values)
+        if not has_unknown_class(values.chart):
+            yield from locate_problems(error.problems, values)
+            return
+        yield from locate_problems((each for each in error.problems if not is_unknown_trait(each)), values)
+        reason = "KubeSpawner has no such trait. If the hub's own spawner class has none either, the hub does not start"
+        unknown = (replace(each, message=reason) for each in error.problems if is_unknown_trait(each))
+        yield from locate_problems(unknown, values, severity=Severity.WARNING)
 
 
 def locate_problems(

@@ -22,7 +22,12 @@ from gpuspawner.cli.cluster.connection import (
     add_cluster_arguments,
     connect_to_cluster,
 )
-from gpuspawner.cli.values.chart_config import build_spawner_config, find_hub_account, get_configured_trait
+from gpuspawner.cli.values.chart_config import (
+    build_spawner_config,
+    find_hub_account,
+    get_configured_trait,
+    make_settings_parser,
+)
 from gpuspawner.cli.values.helm_values import (
     HelmValues,
     add_values_argument,
@@ -36,7 +41,6 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
-from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
@@ -143,7 +147,7 @@ async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[Cl
     """
     values = load_values(arguments.values)
     require_sections(values)
-    offers = OfferFactory(parse_settings)
+    offers = OfferFactory(make_settings_parser(values.chart))
     settings = offers.parse({name: value for name, value in merge_settings(values).items() if value is not None})
     async with connect_to_cluster(arguments, hub_account=find_hub_account(values.chart)) as cluster:
         api: Any = cluster.core

@@ -1,19 +1,26 @@
 """Exit codes of all commands, and functions that write results as a colored table, JSON or YAML.
 
+Texts from clusters and files may contain control characters, and marks that reverse the direction of a text. A terminal
+must get none of them. :class:`SafeOutput` replaces them in everything that a command writes; :func:`dump_json` and
+:func:`dump_yaml` escape them, so that programs read the texts unchanged.
+
 Exit code 2 is not defined here: argparse exits with 2 if the arguments are wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 import yaml
+from typing_extensions import override
 
 OK = 0
 """Exit code: the command found no error."""
@@ -28,6 +35,10 @@ INTERRUPTED = 130
 OUTPUT_FORMATS = ("table", "json", "yaml")
 
 _GAP = "  "
+CLEAR_SCREEN = "\x1b[H\x1b[2J"
+"""Control sequence that empties a terminal, for a table that a command writes again and again."""
+_OWN_SEQUENCES = re.compile("(" + re.escape(CLEAR_SCREEN) + r"|\x1b\[(?:0|1|2|31|32|33)m)")
+"""What commands themselves send to a terminal: :data:`CLEAR_SCREEN` and the colors of :class:`Paint`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,42 @@ class Paint:
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_on and text else text
 
 
+class SafeOutput(io.TextIOBase):
+    """A stream that writes ``?`` in place of control characters, except for newlines and gpuspawner's own colors.
+
+    :param stream: the stream to write to. If it is a terminal, it also gets the control sequences of this module.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @classmethod
+    def wrap(cls, stream: TextIO) -> TextIO:
+        """Return a ``SafeOutput`` that writes to a stream, for a command.
+
+        :param stream: standard output or standard error.
+        """
+        return cast("TextIO", cls(stream))
+
+    @override
+    def write(self, text: str, /) -> int:
+        parts = _OWN_SEQUENCES.split(text) if self.isatty() else [text]
+        # The parts at odd places are the sequences.
+        cleaned = (
+            part if place % 2 else "\n".join(map(sanitize, part.split("\n"))) for place, part in enumerate(parts)
+        )
+        self._stream.write("".join(cleaned))
+        return len(text)
+
+    @override
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    @override
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 def add_output_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--output`` to a command.
 
@@ -105,12 +152,36 @@ def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Pa
     :param table: function that gets the colors of the output and returns the lines of the table.
     """
     if output == "json":
-        json.dump(value, out, indent=2, ensure_ascii=False)
-        out.write("\n")
+        out.write(f"{dump_json(value, indent=2)}\n")
     elif output == "yaml":
-        yaml.safe_dump(value, out, sort_keys=False, allow_unicode=True, width=100)
+        out.write(dump_yaml(value))
     else:
         out.writelines(f"{line}\n" for line in table(Paint.for_stream(out)))
+
+
+def dump_json(value: object, *, indent: int | None = None) -> str:
+    """Return a value as JSON, in which each control character is an escape sequence.
+
+    :param value: any JSON value.
+    :param indent: number of spaces for each level; None for one line.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return "".join(each if each == "\n" or _is_safe(each) else json.dumps(each)[1:-1] for each in text)
+
+
+def dump_yaml(value: object, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
+    """Return a value as YAML, in which each control character is an escape sequence.
+
+    :param value: any JSON value.
+    :param dumper: the class that writes the value.
+    """
+    options: dict[str, Any] = {"Dumper": dumper, "sort_keys": False, "width": 100}
+    text: str = yaml.dump(value, allow_unicode=True, **options)
+    if all(each == "\n" or _is_safe(each) for each in text):
+        return text
+    # PyYAML writes marks of direction as they are, unless it writes ASCII.
+    escaped: str = yaml.dump(value, allow_unicode=False, **options)
+    return escaped
 
 
 def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
@@ -128,11 +199,15 @@ def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], pain
 
 
 def sanitize(text: str) -> str:
-    """Return a text with ``?`` in place of control characters.
+    """Return a text with ``?`` in place of control characters, line breaks and marks of direction.
 
     :param text: a text from a file or a cluster.
     """
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return text if text.isprintable() else "".join(each if _is_safe(each) else "?" for each in text)
+
+
+def _is_safe(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"  # such as the space that does not break
 
 
 def count_columns(text: str) -> int:

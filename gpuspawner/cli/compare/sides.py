@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jupyterhub.utils import maybe_future
@@ -25,7 +26,13 @@ from gpuspawner.cli.cluster.cluster_view import FALLBACK_IMAGE, read_configured_
 from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner
 from gpuspawner.cli.compare.menu import FORM, UNLISTED, MenuEntry, MenuOption, MenuProfile, Pick
 from gpuspawner.cli.compare.pods import Server
-from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
+from gpuspawner.cli.values.chart_config import (
+    OUR_CLASSES,
+    build_spawner_config,
+    get_chart_value,
+    get_configured_trait,
+    make_settings_parser,
+)
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, require_sections
 from gpuspawner.core.catalog.model import Catalog, Preset, PresetChoice
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Access, AccessKey, Person, Rule, normalize_group
@@ -44,13 +51,12 @@ from gpuspawner.hub.pod.merge import build_preferences
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _USER = Person(name="user")
 _NAMESPACE = "jhub"
-_OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu")
 _MANY_GPUS = 1 << 16
 """Maximum number of GPUs for a GPU type without ``max_count``; a hub would read the maximum from the nodes."""
 _EXAMPLES = (
@@ -142,9 +148,9 @@ def open_side(values: HelmValues, *, is_helm: bool = True) -> Side:
     require_sections(values)
     raw = {name: value for name, value in merge_settings(values).items() if value is not None}
     config = build_spawner_config(values.chart, namespace=_NAMESPACE)
-    settings = OfferFactory(parse_settings).parse(raw)
+    settings = OfferFactory(make_settings_parser(values.chart)).parse(raw)
     profile_list = get_configured_trait(config, "profile_list")
-    is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in _OUR_CLASSES
+    is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in OUR_CLASSES
     if settings.is_empty and (profile_list or not is_ours):
         return ProfileSide(config)
     return SettingsSide(config, settings)
@@ -389,8 +395,9 @@ class SettingsSide(Side):
     """
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:
+        lenient = partial(parse_settings, accepts_unknown_traits=True)  # The settings have been checked.
         kind: type[GPUSpawner] = type(
-            "GPUSpawner", (GPUSpawner,), {"reflectors": {}, "offer_factory": OfferFactory(parse_settings)}
+            "GPUSpawner", (GPUSpawner,), {"reflectors": {}, "offer_factory": OfferFactory(lenient)}
         )
         self._spawner = make_offline_spawner(kind, config=config, person=_USER)
         self._unread = settings.configured.uncounted
@@ -478,7 +485,7 @@ class SettingsSide(Side):
             if placement.start_timeout_s is not None:
                 values["start_timeout"] = placement.start_timeout_s
             spawner.trait_overrides.assign(values)
-            spawner.start_state.removed_environment = placement.removed_environment
+            spawner.start_state.removed_environment = list_removed_variables(values)
             pod = await spawner.get_pod_manifest()
             if spawner.modify_pod_hook:
                 pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))

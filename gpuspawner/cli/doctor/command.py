@@ -179,9 +179,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         return FAILED
     finally:
         for name in leftover:
-            notes.write(f"left behind, as it could not be deleted, or not yet: pod {name}\n")
+            notes.write(f"left behind, as it could not be deleted, or not yet: pod {sanitize(name)}\n")
     for kind, reason in unread.items():
-        notes.write(f"not checked: {kind.value} ({reason})\n")
+        notes.write(f"not checked: {kind.value} ({sanitize(reason)})\n")
     write_result(
         serialize_diagnoses(found, unread),
         output=arguments.output,

@@ -29,8 +29,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-import yaml
-
 from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.cluster.offline_spawner import open_offline_spawner
 from gpuspawner.cli.common.output import (
@@ -39,6 +37,7 @@ from gpuspawner.cli.common.output import (
     OK,
     Paint,
     add_output_argument,
+    dump_yaml,
     format_columns,
     sanitize,
     write_result,
@@ -264,9 +263,9 @@ def _format_cells(group: NodeGroup) -> tuple[str, ...]:
 
 
 def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
-    yield from (f"# {line}".rstrip() for line in lines)
+    yield from (f"# {sanitize(line)}".rstrip() for line in lines)
     if manifest is not None:
-        yield yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
+        yield dump_yaml(dict(manifest)).rstrip("\n")
 
 
 _PAINTS: Mapping[Outcome, Callable[[Paint, str], str]] = {

@@ -32,7 +32,7 @@ from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.merge import OverriddenValues
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 
@@ -294,8 +294,9 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
     try:
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
-        spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
-        spawner.start_state.removed_environment = admission.placement.removed_environment
+        values = build_trait_values(choice, spawner.trait_overrides)
+        spawner.trait_overrides.assign(values)
+        spawner.start_state.removed_environment = list_removed_variables(values)
         return serialize_pod(spawner, await draft_pod(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"

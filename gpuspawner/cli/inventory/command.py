@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +31,17 @@ from typing import Any, NoReturn, TextIO
 from gpuspawner.cli.cluster.cluster_view import ClusterView, ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.cluster.connection import ClusterConnection
 from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rights
-from gpuspawner.cli.common.output import FAILED, OK, Paint, add_output_argument, format_columns, sanitize, write_result
+from gpuspawner.cli.common.output import (
+    CLEAR_SCREEN,
+    FAILED,
+    OK,
+    Paint,
+    add_output_argument,
+    dump_json,
+    format_columns,
+    sanitize,
+    write_result,
+)
 from gpuspawner.cli.inventory.rows import (
     NodeRow,
     TypeRow,
@@ -119,7 +128,6 @@ _WATCH_INTERVAL_S = 0.5
 
 A check is cheap: it compares states that the watches keep in memory.
 """
-_CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
     "cannot be counted."
@@ -253,12 +261,12 @@ def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first
     now = datetime.now(UTC).isoformat(timespec="seconds")
     document = {"time": now, **report.serialize()}
     if output == "json":
-        out.write(json.dumps(document, ensure_ascii=False) + "\n")
+        out.write(f"{dump_json(document)}\n")
     else:
         if output == "yaml":
             out.write("---\n")
         elif out.isatty() and os.environ.get("TERM") != "dumb":
-            out.write(f"{_CLEAR}{now}\n")
+            out.write(f"{CLEAR_SCREEN}{now}\n")
         else:
             out.write(f"{now}\n" if is_first else f"\n{now}\n")
         write_result(document, output=output, out=out, table=report.format_lines)

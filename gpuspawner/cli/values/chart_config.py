@@ -10,8 +10,9 @@ wrong type.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from traitlets.config import Config
@@ -20,7 +21,11 @@ from gpuspawner.cli.values.helm_values import SPAWNER_SECTIONS
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.text.wording import quote
+from gpuspawner.hub.pod.override_checks import parse_settings
+from gpuspawner.settings import Settings
 
+OUR_CLASSES = frozenset({"gpuspawner.GPUSpawner", "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
+"""Values of ``JupyterHub.spawner_class`` that name gpuspawner's own class."""
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
 """Sections of ``hub.config`` that configure spawners. A section overrides the sections before it in this tuple."""
 
@@ -184,8 +189,26 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
     if get_chart_value(values, "hub.extraConfig"):
         yield "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out."
     kind = get_chart_value(values, "hub.config.JupyterHub.spawner_class")
-    if kind is not None and kind not in ("gpuspawner.GPUSpawner", "gpu"):
+    if kind is not None and kind not in OUR_CLASSES:
         yield f"The hub starts servers with {kind}, which is not asked here."
+
+
+def has_unknown_class(values: Mapping[str, Any]) -> bool:
+    """Return whether the class of the hub's spawners may be one that only the hub has, such as an admin's subclass.
+
+    :param values: the values of zero-to-jupyterhub.
+    """
+    kind = get_chart_value(values, "hub.config.JupyterHub.spawner_class")
+    scripts = as_dict(get_chart_value(values, "hub.extraConfig")).values()
+    return kind not in (None, *OUR_CLASSES) or any("GPUSpawner" in str(script) for script in scripts)
+
+
+def make_settings_parser(values: Mapping[str, Any]) -> Callable[[Mapping[str, object]], Settings]:
+    """Return :func:`.parse_settings`, which accepts the traits of an unknown class of spawners in an override.
+
+    :param values: the values of zero-to-jupyterhub.
+    """
+    return partial(parse_settings, accepts_unknown_traits=has_unknown_class(values))
 
 
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -19,7 +20,7 @@ from gpuspawner.core.catalog.model import (
     TraitValues,
     find_lowest_limit,
 )
-from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion
+from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion, find_vendor
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY
@@ -42,7 +43,21 @@ GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
 GPU_VARIABLES = ("GPUSPAWNER_GPU", "GPUSPAWNER_GPU_NAME", "GPUSPAWNER_GPU_COUNT")
 """Environment variables that tell programs in a server its GPU type (slug and display name) and its number of GPUs."""
 
-_HABANA_RESOURCES = "habana.ai/"
+_DEVICE_RESOURCES = {
+    "NVIDIA_VISIBLE_DEVICES": re.compile(
+        # NVIDIA's device plugin can name a resource after the GPU's model. Others of its domain are no GPUs, such as
+        # NICs, and the memory and cores of HAMi: https://github.com/NVIDIA/k8s-device-plugin/issues/424
+        r"nvidia\.com/(?:nvidia-)?(?:tesla|quadro|titan|geforce|rtx|gtx|(?:gb|gh|[abhlvtpkm])\d{1,4}[a-z]{0,2}(?![a-z\d])).*"
+        # https://github.com/volcano-sh/devices and https://github.com/Project-HAMi/volcano-vgpu-device-plugin
+        r"|volcano\.sh/(?:gpu-number|gpu-memory|vgpu-number)"
+        r"|aliyun\.com/gpu-mem"  # https://github.com/AliyunContainerService/gpushare-device-plugin
+        r"|k8s\.amazonaws\.com/vgpu",  # https://github.com/awslabs/aws-virtual-gpu-device-plugin
+        re.ASCII | re.IGNORECASE,
+    ),
+    "HABANA_VISIBLE_DEVICES": re.compile(r"habana\.ai/.+", re.ASCII),
+}
+"""Variable of :data:`GPU_HIDING_ENVIRONMENT` → names of resources, beside those that :func:`find_vendor` knows, whose
+device plugin sets the variable to the devices that the container gets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,11 +282,19 @@ def _require_architectures(image: Image) -> tuple[MatchExpression, ...]:
     return (MatchExpression(key=ARCHITECTURE_LABEL, operator="In", values=image.architectures),)
 
 
+def list_shown_variables(resource: str, vendor: str | None = None) -> tuple[str, ...]:
+    """Return the environment variables that a container with a device must not have, as they would hide the device.
+
+    :param resource: extended resource of the device, such as ``nvidia.com/gpu``.
+    :param vendor: vendor of the device; None if only the name of the resource tells it.
+    """
+    known = HIDING_VARIABLES.get(vendor or find_vendor(resource) or "", ("", ""))[0]
+    named = next((name for name, pattern in _DEVICE_RESOURCES.items() if pattern.fullmatch(resource)), known)
+    return (named,) if named else ()
+
+
 def _list_own_variables(gpu: GPUType | None) -> tuple[str, ...]:
-    if gpu is None:
-        return ()
-    vendor = "habana" if gpu.resource.startswith(_HABANA_RESOURCES) else gpu.vendor
-    return HIDING_VARIABLES[vendor][:1] if vendor in HIDING_VARIABLES else ()
+    return () if gpu is None else list_shown_variables(gpu.resource, gpu.vendor)
 
 
 def _build_environment(gpu: GPUType | None) -> dict[str, str]:

@@ -5,9 +5,10 @@ Structured options are plain ``Dict`` traits; :mod:`gpuspawner.settings` validat
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, ClassVar
 
-from traitlets import Bool, Dict, Enum, Float, List, Unicode
+from traitlets import Bool, Dict, Enum, Float, List, TraitType, Unicode
 from traitlets.config import Config, LoggingConfigurable
 
 SETTING_TRAITS = (
@@ -508,16 +509,43 @@ class GPUSpawnerTraits(LoggingConfigurable):
         written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}
 
-    _form_found_in: ClassVar[tuple[Config | None, bool]] = (None, False)
+    _form_found_in: ClassVar[tuple[type | None, Config | None, bool]] = (None, None, False)
 
     def has_configured_form(self) -> bool:
-        """Return whether the admin has configured a form of their own: ``options_form`` or ``options_from_form``.
+        """Return whether the admin has a form of their own: ``options_form`` or ``options_from_form``.
 
-        The method runs often, for example for each server in JupyterHub's list of users. The class therefore caches the
-        result for the last ``config`` object, which JupyterHub gives to all spawners.
+        The admin may configure these traits, or define them or their defaults in a subclass of the spawner. The method
+        runs often, for example for each server in JupyterHub's list of users. The class therefore caches the result for
+        the last ``config`` object, which JupyterHub gives to all spawners.
         """
         cls = type(self)
-        if cls._form_found_in[0] is not self.config:
-            found = not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))
-            cls._form_found_in = (self.config, found)
-        return cls._form_found_in[1]
+        if cls._form_found_in[0] is not cls or cls._form_found_in[1] is not self.config:
+            found = _defines_form(cls) or not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))
+            cls._form_found_in = (cls, self.config, found)
+        return cls._form_found_in[2]
+
+
+def _defines_form(cls: type) -> bool:
+    subclasses = takewhile(lambda each: GPUSpawnerTraits not in each.__bases__, cls.__mro__)
+    names = _FORM_TRAITS | {f"_{name}_default" for name in _FORM_TRAITS}  # traitlets finds defaults by these names
+    return any(
+        not names.isdisjoint(vars(each)) or not _FORM_TRAITS.isdisjoint(vars(each).get("_trait_default_generators", ()))
+        for each in subclasses
+    )
+
+
+def find_subclass_traits() -> dict[str, TraitType[Any, Any]]:
+    """Return the configurable traits that subclasses of the spawner add to it, by name.
+
+    The hub's process has one such class at most, which the admin wrote; its traits may stand in a
+    ``kubespawner_override``.
+    """
+    found: dict[str, TraitType[Any, Any]] = {}
+    for spawner in GPUSpawnerTraits.__subclasses__():
+        known = spawner.class_trait_names(config=True)
+        classes = spawner.__subclasses__()
+        while classes:
+            cls = classes.pop()
+            classes += cls.__subclasses__()
+            found |= {name: trait for name, trait in cls.class_traits(config=True).items() if name not in known}
+    return found

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kubespawner import KubeSpawner
-from traitlets import TraitError
+from traitlets import TraitError, TraitType
 from typing_extensions import override
 
 from gpuspawner.core.catalog.node_labels import MatchExpression
@@ -24,6 +24,7 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.hub.config.traits import find_subclass_traits
 from gpuspawner.hub.pod.overrides import serialize_models
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.trait_overrides import copy_nested
@@ -33,6 +34,8 @@ from gpuspawner.settings.preset_checks import list_overriding_entries
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
+_UNKNOWN_TRAIT = "unknown_key"
+"""Code of a problem of an override: neither KubeSpawner nor a subclass of the spawner has a trait of this name."""
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
 """A ValueError or KeyError of KubeSpawner with one of these texts quotes only keys.
 
@@ -65,31 +68,50 @@ _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem
 """Name of a trait for an amount of CPU or memory → the values that the trait accepts, in words for an error."""
 
 
-def parse_settings(raw: Mapping[str, object]) -> Settings:
+def parse_settings(raw: Mapping[str, object], *, accepts_unknown_traits: bool = False) -> Settings:
     """Return validated settings, after checking that the installed KubeSpawner accepts each ``kubespawner_override``.
 
     :param raw: the settings by key, as loaded from YAML.
+    :param accepts_unknown_traits: whether to accept traits that no class in this process has, because the hub's
+        spawner may be of another class.
     :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
     """
     settings = Settings.parse(raw)
-    if problems := list(find_override_problems(settings)):
+    problems = list(find_override_problems(settings))
+    if accepts_unknown_traits:
+        problems = [problem for problem in problems if not is_unknown_trait(problem)]
+    if problems:
         raise SettingsError(*problems)
     return settings
 
 
+def is_unknown_trait(problem: Problem) -> bool:
+    """Return whether a problem of settings is that a ``kubespawner_override`` names a trait that no known class has.
+
+    :param problem: a problem from :func:`parse_settings`.
+    """
+    return problem.code == _UNKNOWN_TRAIT and ".kubespawner_override." in problem.field
+
+
 def find_override_problems(settings: Settings) -> Iterator[Problem]:
-    """Yield a problem for each trait in a ``kubespawner_override`` that KubeSpawner lacks or whose value it rejects.
+    """Yield a problem for each trait in a ``kubespawner_override`` that the spawner lacks or whose value it rejects.
+
+    The spawner has KubeSpawner's traits, and those of the admin's subclass of the spawner, if there is one.
 
     :param settings: settings without other problems.
     """
-    known = KubeSpawner.class_trait_names(config=True)
+    known, subclass_traits = KubeSpawner.class_trait_names(config=True), find_subclass_traits()
     for path, entry in list_overriding_entries(settings.model):
         accepted: dict[str, object] = {}
         for name, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(name)}"
-            if name not in known:
+            if name in subclass_traits:
+                if expected := _describe_type_of(subclass_traits[name], value):
+                    message = f"must be {expected}, not {_describe_value(value)}"
+                    yield Problem(field=field, code="wrong_type", message=message)
+            elif name not in known:
                 message = f"KubeSpawner has no such trait.{suggest_name(name, known)}"
-                yield Problem(field=field, code="unknown_key", message=message)
+                yield Problem(field=field, code=_UNKNOWN_TRAIT, message=message)
             elif expected := _describe_expected_type(name, value):
                 message = f"must be {expected}, not {_describe_value(value)}"
                 yield Problem(field=field, code="wrong_type", message=message)
@@ -234,6 +256,16 @@ def _describe_expected_type(name: str, value: object) -> str:
         builder.set_traits({name: value})
     except (TraitError, *_BUILD_ERRORS):
         return str(builder.traits()[name].info()).replace("dict", "mapping")
+    return ""
+
+
+def _describe_type_of(trait: TraitType[Any, Any], value: object) -> str:
+    """Return in words the type that a trait of a subclass requires, or "" if the trait accepts the value."""
+    try:
+        if not (value is None and trait.allow_none):
+            trait.validate(None, _drop_nulls(copy_nested(value)))
+    except (TraitError, *_BUILD_ERRORS):
+        return str(trait.info()).replace("dict", "mapping")
     return ""
 
 

@@ -8,11 +8,17 @@ Field names may be those of the API (``nodeSelector``) or of the Python client (
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import Any
 
 from gpuspawner.core.catalog.model import NO_LIMIT, Catalog
 from gpuspawner.core.catalog.node_labels import MatchExpression, find_vendor
-from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, ContainerResources, PodRequirements
+from gpuspawner.core.request.pod_requirements import (
+    GPU_HIDING_ENVIRONMENT,
+    ContainerResources,
+    PodRequirements,
+    list_shown_variables,
+)
 from gpuspawner.hub.pod.merge import (
     append_entries,
     build_preferences,
@@ -144,6 +150,7 @@ def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
 
     An image may set ``NVIDIA_VISIBLE_DEVICES=all``, which shows the node's GPUs to the container. This function
     therefore sets such variables in ``env`` to values that hide the GPUs; ``env`` overrides the image and ``envFrom``.
+    It leaves out a variable if the container keeps a device of this vendor, such as ``habana.ai/gaudi``.
 
     :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
     :param resources: extended resources of the catalog's GPU types; the result drops the admin's amounts of these.
@@ -157,15 +164,24 @@ def _isolate_container(admins: Any, resources: Collection[str]) -> Any:
     container = serialize_models(admins)
     if not isinstance(container, dict):
         return admins
+    amounts = container.get("resources") or {}
+    kept = {kind: drop_gpu_resources(amounts[kind], resources) for kind in ("limits", "requests") if kind in amounts}
+    shown = find_shown_variables(kept.get("limits"))
+    hidden = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in shown}
     changed: dict[str, Any] = {
-        "env": _merge_variables(container.get("env"), GPU_HIDING_ENVIRONMENT, replaced=GPU_HIDING_ENVIRONMENT)
+        "env": _merge_variables(container.get("env"), hidden, replaced=GPU_HIDING_ENVIRONMENT),
+        **({"resources": {**amounts, **kept}} if amounts else {}),
     }
-    if amounts := container.get("resources"):
-        kept = {
-            kind: drop_gpu_resources(amounts[kind], resources) for kind in ("limits", "requests") if kind in amounts
-        }
-        changed["resources"] = {**amounts, **kept}
     return {**container, **changed}
+
+
+def find_shown_variables(limits: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the environment variables that would hide the devices of a container, so that it must not have them.
+
+    :param limits: name of a resource → amount, without the resources that :func:`drop_gpu_resources` drops.
+    """
+    asked = [name for name, amount in (limits or {}).items() if str(amount) not in ("0", "None")]
+    return frozenset(chain.from_iterable(map(list_shown_variables, asked)))
 
 
 def find_container_mounts(admins: ExtraConfig | None, *, otherwise: Any) -> Any:

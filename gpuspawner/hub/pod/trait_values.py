@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuspawner.core.catalog.model import OwnAmount, OwnResources
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.fields import PodVolume
-from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, PodRequirements
 from gpuspawner.core.units.quantity import QuantityError, parse_memory, parse_millis, parse_whole_units
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import (
@@ -31,6 +31,7 @@ from gpuspawner.hub.pod.overrides import (
     build_pod_config,
     drop_gpu_resources,
     find_container_mounts,
+    find_shown_variables,
     isolate_containers,
     serialize_models,
 )
@@ -61,7 +62,8 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     :param base: the admin's value of each trait.
     """
     resources, base = choice.resources, OverriddenValues(base, choice.placement.overrides)
-    placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
+    placement = _show_own_devices(choice.placement, base, resources=resources)
+    placement = run_time.add_run_time(placement, base["extra_pod_config"])
     volumes, mounts = _build_volumes(placement, base)
     priority = placement.additions.priority_class
     return {
@@ -99,6 +101,27 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
             base["extra_container_config"], placement, mounts=mounts, resources=resources
         ),
     }
+
+
+def list_removed_variables(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the environment variables that the notebook container must not have, because they would hide its devices.
+
+    :param values: the result of :func:`build_trait_values`.
+    """
+    return tuple(name for name in GPU_HIDING_ENVIRONMENT if name not in values["environment"])
+
+
+def _show_own_devices(placement: PodRequirements, base: AdminValues, *, resources: Collection[str]) -> PodRequirements:
+    """Return the requirements without the variables that would hide the devices that the admin gives each server."""
+    config, limits = as_dict(base["extra_container_config"]), base["extra_resource_limits"]
+    if "resources" in config:  # KubeSpawner replaces all other resources of the container by these.
+        limits = as_dict(serialize_models(config["resources"])).get("limits")
+    shown = find_shown_variables(drop_gpu_resources(limits, resources))
+    return replace(
+        placement,
+        environment=_drop_names(placement.environment, shown),
+        removed_environment=(*placement.removed_environment, *sorted(shown - {*placement.removed_environment})),
+    )
 
 
 CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")

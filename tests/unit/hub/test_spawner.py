@@ -11,13 +11,14 @@ from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from kubespawner import KubeSpawner
 from tornado import web
+from traitlets import Dict, HasTraits, Int, Unicode
 from traitlets.config import Config
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner
-from tests.unit.hub.starts import GPU_OPTIONS, begin, pod_of
+from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer
 
@@ -265,6 +266,32 @@ async def test_a_class_that_reads_the_form_in_the_constructor_keeps_the_sites_ow
     usual = make_spawner(settings={}, kubespawner={"options_form": "<input name=x>"})
     early = EarlySpawner(hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x")
     assert await read_form(early, {"x": ["1"]}) == await read_form(usual, {"x": ["1"]})
+
+
+class CourseTraits(HasTraits):
+    course_slug = Unicode().tag(config=True)
+
+
+class CourseSpawner(CourseTraits, GPUSpawner):
+    """A spawner of a site, whose pods tell their course."""
+
+    seats = Int(1).tag(config=True)
+    rooms = Dict().tag(config=True)
+
+    def get_env(self) -> dict[str, Any]:
+        course = {"COURSE": f"{self.course_slug} {self.seats} {sorted(self.rooms)}"}
+        return {**super().get_env(), **course}
+
+
+async def test_a_preset_sets_the_traits_of_a_subclass_for_one_start(make_spawner: MakeSpawner):
+    override = {"course_slug": "physics", "seats": 30, "rooms": {"b": 2}}
+    usual = make_spawner(settings={"presets": {"a": {"kubespawner_override": override}}})
+    spawner = CourseSpawner(
+        hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x", rooms={"a": 1}
+    )
+    with_preset = environment(await pod_of(spawner, {"preset": "a"}))["COURSE"]
+    without = environment(await pod_of(spawner, {"image": "default"}))["COURSE"]
+    assert (with_preset, without) == ("physics 30 ['a', 'b']", " 1 ['a']")
 
 
 async def test_a_start_does_not_merge_the_configuration_for_each_look_for_a_form(make_spawner: MakeSpawner):

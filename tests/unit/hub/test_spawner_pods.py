@@ -161,6 +161,67 @@ async def test_only_the_notebook_container_gets_gpus(make_spawner: MakeSpawner, 
     assert greedy["envFrom"] == GREEDY["envFrom"]
 
 
+DEVICES = {
+    "NVIDIA_VISIBLE_DEVICES": (
+        *("nvidia.com/a100", "nvidia.com/T4", "nvidia.com/rtx-2080ti", "nvidia.com/l40s", "nvidia.com/gh200-480gb"),
+        *("nvidia.com/tesla-v100.shared", "nvidia.com/nvidia-h100-nvl", "volcano.sh/vgpu-number", "aliyun.com/gpu-mem"),
+        *("volcano.sh/gpu-number", "volcano.sh/gpu-memory", "k8s.amazonaws.com/vgpu"),
+    ),
+    "HABANA_VISIBLE_DEVICES": ("habana.ai/gaudi",),
+}
+# Nothing of these is a GPU that a device plugin shows: without `vgpu-number`, volcano's plugin gives none.
+NO_DEVICES = (
+    *("nvidia.com/hostdev", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/bf3", "nvidia.com/cx7-vf"),
+    *("nvidia.com/mlnxnics", "nvidia.com/rdma_shared_device_a", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"),
+    *("rdma/hca", "squat.ai/fuse", "example.com/a100", "hugepages-2Mi", "ephemeral-storage"),
+)
+DOORS = [
+    pytest.param(lambda limits: {"extra_resource_limits": limits}, id="extra_resource_limits"),
+    pytest.param(
+        lambda limits: {
+            "extra_container_config": {"resources": {"limits": limits}},
+            "extra_resource_limits": {"a/b": 1},
+        },
+        id="extra_container_config",
+    ),
+    pytest.param(
+        lambda limits: {"extra_container_config": {"resources": V1ResourceRequirements(limits=limits)}}, id="model"
+    ),
+    pytest.param(
+        lambda limits: {"extra_containers": [{"name": "side", "image": "b", "resources": {"limits": limits}}]},
+        id="side container",
+    ),
+]
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_container_sees_the_devices_that_it_asks_for_and_no_others(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, door: Any
+):
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
+    asked = [(name, amount) for names in (*DEVICES.values(), NO_DEVICES) for name in names for amount in (1, "0")]
+    found, expected = {}, {}
+    for name, amount in asked:
+        admins = {
+            **door({name: amount}),
+            "env_keep": ["NVIDIA_VISIBLE_DEVICES"],
+            "environment": dict.fromkeys(DEVICES, "all"),
+        }
+        containers = (await pod_of(make_spawner(kubespawner=admins), {}))["spec"]["containers"]
+        variables = {variable["name"]: variable.get("value") for variable in containers[-1]["env"]}
+        found[name, amount] = {key: value for key, value in variables.items() if key in GPU_HIDING_ENVIRONMENT}
+        shown = {key for key, names in DEVICES.items() if name in names and amount == 1}
+        expected[name, amount] = {key: value for key, value in GPU_HIDING_ENVIRONMENT.items() if key not in shown}
+    assert found == expected
+
+
+async def test_a_type_of_such_a_resource_is_shown_too(make_spawner: MakeSpawner):
+    gpus = {"share": {"resource": "volcano.sh/vgpu-number", "vendor": "other", "match": {"a": "b"}, "max_count": 2}}
+    spawner = make_spawner(settings={"gpus": gpus})
+    pod = await pod_of(spawner, {"gpu": "share", "gpu_count": 1})
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment(pod)
+
+
 # -- while nodes are unknown -------------------------------------------------------------------------------------------
 
 CAPS = {"images": SETTINGS["images"], "policy": {"default": {"cpu": {"max": 1}, "memory": {"max": "2G"}}}}

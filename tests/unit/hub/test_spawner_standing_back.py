@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from jupyterhub.app import JupyterHub
-from jupyterhub.utils import format_exception
+from jupyterhub.objects import Hub
+from jupyterhub.utils import format_exception, maybe_future
 from kubespawner import KubeSpawner
+from traitlets import default
+from traitlets.config import Config
 
 from gpuspawner.hub.kubespawner.reflectors import is_given_up
 from gpuspawner.hub.spawner import GPUSpawner
@@ -112,3 +115,90 @@ async def test_a_watch_that_fails_is_what_it_is_with_kubespawner(make_spawner: M
         await spawner._start_watching_pods()
     (failed,) = type(spawner).reflectors.values()
     assert (failed.first_load_future.exception().status, is_given_up(failed)) == (401, False)
+
+
+# -- a subclass with a form of its own ---------------------------------------------------------------------------------
+
+GPU_PROFILES = [{"display_name": "GPU", "slug": "gpu", "default": True, "kubespawner_override": {"mem_limit": "8G"}}]
+
+
+def methods(base: type[KubeSpawner]) -> type[KubeSpawner]:
+    class Methods(base):  # type: ignore[valid-type, misc]
+        def options_form(self, spawner: KubeSpawner) -> str:
+            return '<select name="size"><option value="big"></select>'
+
+        def options_from_form(self, data: dict[str, list[str]]) -> dict[str, str]:
+            return {"size": data["size"][0]}
+
+    return Methods
+
+
+def defaults(base: type[KubeSpawner]) -> type[KubeSpawner]:
+    class Defaults(base):  # type: ignore[valid-type, misc]
+        def _options_form_default(self) -> str:
+            return '<select name="size"><option value="big"></select>'
+
+        @default("options_from_form")
+        def _read_size(self) -> Any:
+            return lambda data: {"size": data["size"][0]}
+
+    return Defaults
+
+
+def dynamic(base: type[KubeSpawner]) -> type[KubeSpawner]:
+    class Dynamic(base):  # type: ignore[valid-type, misc]
+        def options_form(self, spawner: KubeSpawner) -> Any:
+            self.profile_list = GPU_PROFILES
+            return self._options_form_default()
+
+    return Dynamic
+
+
+def by_mixin(base: type[KubeSpawner]) -> type[KubeSpawner]:
+    class Form:
+        def options_form(self, spawner: KubeSpawner) -> str:
+            return "<p>size</p>"
+
+    class Mixed(Form, base):  # type: ignore[valid-type, misc]
+        pass
+
+    return Mixed
+
+
+async def fill_in(spawner: Any, sent: dict[str, list[str]], *, shows_form: bool) -> tuple[str, Any, dict[str, Any]]:
+    """Return the form, the options that the sent form gives, and the pod that they start."""
+    form = await maybe_future(await maybe_future(spawner.get_options_form())) if shows_form else ""
+    options = await maybe_future(spawner.run_options_from_form(sent))
+    spawner.user_options = options
+    await spawner._run_apply_user_options(options)
+    try:
+        await spawner.load_user_options()
+    except ValueError as error:  # A fresh object does not have the profiles that the form has set.
+        return form, options, {"error": str(error)}
+    pod = (await spawner.get_pod_manifest()).to_dict()
+    container = pod["spec"]["containers"][0]
+    return form, options, {key: container[key] for key in ("image", "resources")}
+
+
+@pytest.mark.parametrize("shows_form", [True, False], ids=["one object", "a fresh object for the answer"])
+@pytest.mark.parametrize(
+    ("make", "sent"),
+    [
+        pytest.param(methods, {"size": ["big"]}, id="methods"),
+        pytest.param(defaults, {"size": ["big"]}, id="defaults"),
+        pytest.param(dynamic, {"profile": ["gpu"]}, id="profiles that the form sets"),
+        pytest.param(by_mixin, {}, id="mixin"),
+    ],
+)
+async def test_the_form_of_a_subclass_is_as_with_kubespawner(
+    make_spawner: MakeSpawner, make: Any, sent: dict[str, list[str]], shows_form: bool
+):
+    make_spawner()  # An object of the base class, with which a subclass shares nothing.
+    found = []
+    for base in (KubeSpawner, GPUSpawner):
+        user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={}, groups=[], escaped_name="ada")
+        hub = Hub(ip="127.0.0.1", port=8081)
+        spawner = make(base)(hub=hub, user=user, config=Config(), api_token="s", oauth_client_id="x")
+        spawner.orm_spawner = None
+        found.append(await fill_in(spawner, sent, shows_form=shows_form))
+    assert found[0] == found[1]

@@ -51,6 +51,25 @@ def test_a_missing_key_is_reported_at_the_section_that_needs_it(tmp_path: Path):
     )
 
 
+OTHER_CLASS = "hub: {config: {JupyterHub: {spawner_class: mysite.CourseSpawner}}}"
+BY_SCRIPT = "hub: {extraConfig: {a: 'class CourseSpawner(GPUSpawner): pass'}}"
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [(OTHER_CLASS, Severity.WARNING), (BY_SCRIPT, Severity.WARNING), ("hub: {extraConfig: {a: x}}", Severity.ERROR)],
+)
+def test_a_trait_that_only_the_hubs_own_class_may_have_is_no_error(tmp_path: Path, more: str, severity: Severity):
+    text = section(
+        "presets: {a: {image: lab, kubespawner_override: {course: a, start_timeout: 0}}}\nimages: {lab: {image: a}}"
+    )
+    found = list(find_setting_errors(written(tmp_path, text, more)))
+    assert {each.path.rpartition(".")[2]: each.severity for each in found} == {
+        "course": severity,
+        "start_timeout": Severity.ERROR,
+    }
+
+
 def test_a_problem_is_found_in_the_file_that_said_it_last(tmp_path: Path):
     lower, upper = section("cpu: {min: 1, max: 4}"), "hub: {config: {GPUSpawner: {cpu: {max: 0.5}}}}"
     (found,) = find_setting_errors(written(tmp_path, lower, upper))

@@ -215,3 +215,15 @@ async def test_a_converted_preset_names_what_the_old_profiles_pod_had(
     await asyncio.to_thread(main, ["explain", *arguments, "-f", str(converted), "--preset", preset])
     told = capsys.readouterr().out.splitlines()
     assert [line for line in told if line.startswith(("For:", "Container:", "Pod:"))] == lines
+
+
+async def test_a_preset_with_a_trait_of_the_hubs_own_class_is_explained(
+    kubeconfig: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    preset = {"image": "lab", "cpu": 1, "memory": "1G", "kubespawner_override": {"course": "a", "rooms": {"b": 1}}}
+    values = settings(images={"lab": {"image": "registry.example/lab:1"}}, presets={"a": preset}, only_presets=True)
+    values["hub"]["config"]["JupyterHub"] = {"spawner_class": "mysite.CourseSpawner"}
+    arguments = [*calls(kubeconfig, tmp_path, values), "--preset", "a", "--output", "json"]
+    await asyncio.to_thread(main, ["explain", *arguments])
+    told = json.loads(capsys.readouterr().out)
+    assert (told["outcome"], told["choice"]["kubespawner_override"]) == ("now", {"course": "a", "rooms": {"b": 1}})

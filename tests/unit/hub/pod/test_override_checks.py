@@ -6,9 +6,11 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from traitlets import Int, Unicode
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.pod.override_checks import parse_settings
+from gpuspawner.hub.spawner import GPUSpawner
 
 BRACES = "has a template that KubeSpawner cannot expand; write braces of a text twice"
 SMALL = "presets.small.kubespawner_override"
@@ -208,3 +210,28 @@ def test_functions_of_a_python_configuration_are_kept_and_not_called():
 
     override = {"modify_pod_hook": hook, "uid": hook, "environment": {"A": hook}}
     assert parse_settings(with_preset(override)).build_configured().presets["small"].overrides == override
+
+
+class SiteSpawner(GPUSpawner):
+    lab_name = Unicode().tag(config=True)
+    desks = Int(min=1).tag(config=True)
+    floor = Int(allow_none=True).tag(config=True)
+
+
+def test_traits_of_a_subclass_may_stand_in_an_override_and_are_checked():
+    assert SiteSpawner.class_traits()["desks"].name == "desks"
+    good = with_preset({"lab_name": "optics", "desks": 4, "floor": None})
+    assert parse_settings(good).model.presets["small"].kubespawner_override["desks"] == 4
+    wrong = {"lab_name": 4, "desks": 0, "desk": 1}
+    assert find_problems(with_preset(wrong)) == [
+        (f"{SMALL}.lab_name", "must be a unicode string, not 4"),
+        (f"{SMALL}.desks", "must be an int, not 0"),
+        (f"{SMALL}.desk", "KubeSpawner has no such trait."),
+    ]
+
+
+def test_a_class_that_this_process_does_not_know_may_have_any_trait():
+    override = {"course_slug_2": "a", "mem_limit": True}
+    with pytest.raises(SettingsError) as wrong:
+        parse_settings(with_preset(override), accepts_unknown_traits=True)
+    assert [problem.field for problem in wrong.value.problems] == [f"{SMALL}.mem_limit"]
