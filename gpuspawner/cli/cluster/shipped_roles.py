@@ -87,7 +87,7 @@ def build_role_grants(
     return tuple(
         RoleGrant(
             part=_find_part(name),
-            rights=tuple(_list_permissions(role, namespace="" if kind == "ClusterRole" else namespace)),
+            rights=tuple(_list_permissions(role, namespace=_find_namespace(role, servers=namespace))),
             manifests=_bind_manifests([role, bindings.get((kind, name), {})], account=account, namespace=namespace),
         )
         for (kind, name), role in roles.items()
@@ -139,6 +139,8 @@ def describe_permissions(rights: Iterable[Permission]) -> str:
 
 def _widen_to_cluster(document: object) -> Mapping[str, object]:
     found = as_dict(document)
+    if not _is_beside_servers(found):
+        return found
     name = as_text(as_dict(found.get("metadata")).get("name"))
     metadata = {"name": name}
     if as_text(found.get("kind")) == "Role":
@@ -170,7 +172,7 @@ def _bind_manifests(
     placed = []
     for document in filter(None, documents):
         metadata = _name_after(as_dict(document.get("metadata")), account)
-        if not as_text(document.get("kind")).startswith("Cluster"):
+        if _is_beside_servers(document):
             metadata["namespace"] = namespace
         bound = (
             {"roleRef": _name_after(as_dict(document.get("roleRef")), account), "subjects": [subject]}
@@ -179,6 +181,16 @@ def _bind_manifests(
         )
         placed.append({**document, "metadata": metadata, **bound})
     return tuple(placed)
+
+
+def _is_beside_servers(manifest: Mapping[str, object]) -> bool:
+    """Return whether an object of the file belongs to the servers' namespace."""
+    return as_dict(manifest.get("metadata")).get("namespace") == _SHIPPED_NAMESPACE
+
+
+def _find_namespace(manifest: Mapping[str, object], *, servers: str) -> str:
+    own = as_text(as_dict(manifest.get("metadata")).get("namespace"))
+    return servers if _is_beside_servers(manifest) else own
 
 
 def _name_after(reference: Mapping[str, object], account: ServiceAccount) -> dict[str, object]:

@@ -92,7 +92,9 @@ def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
         if found is None:
             continue
         if found["major"] is not None:
-            yield from _check_chart_version(facts, image, (int(found["major"]), int(found["minor"])))
+            yield from _check_chart_version(
+                image, (int(found["major"]), int(found["minor"])), namespace=facts.namespace
+            )
         if not _has_python_path(container):
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT,
@@ -105,7 +107,7 @@ def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
             )
 
 
-def _check_chart_version(facts: ClusterFacts, image: str, chart: tuple[int, int]) -> Iterator[Diagnosis]:
+def _check_chart_version(image: str, chart: tuple[int, int], *, namespace: str) -> Iterator[Diagnosis]:
     if chart >= _LEAST_CHART:
         return
     is_four = chart >= _JUPYTERHUB_5_CHART
@@ -116,7 +118,7 @@ def _check_chart_version(facts: ClusterFacts, image: str, chart: tuple[int, int]
         why="Versions 4.0 and 4.1 of the chart have JupyterHub 5.2.1." if is_four else "The hub cannot load it.",
         # Not --reuse-values: Helm then ignores the new chart's default values (helm/helm#9000).
         fix="# If your values set hub.image.tag, set it for chart 4.4.0. Then name all of your values files:\n"
-        f"helm upgrade RELEASE jupyterhub --namespace {facts.namespace} --repo https://hub.jupyter.org/helm-chart/ "
+        f"helm upgrade RELEASE jupyterhub --namespace {namespace} --repo https://hub.jupyter.org/helm-chart/ "
         "--version 4.4.0 --timeout 15m --values VALUES.yaml",
         objects=(image,),
     )

@@ -35,14 +35,25 @@ def test_the_shipped_roles_are_read_part_by_part():
 
 
 @pytest.mark.parametrize("has_user_namespaces", [False, True])
+def test_a_role_in_a_namespace_of_the_cluster_stays_there(has_user_namespaces: bool):
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    metadata = {"name": "gpuspawner-x-jupyterhub", "namespace": "kube-system"}
+    role = {"kind": "Role", "metadata": metadata, "rules": [rule]}
+    (grant,) = build_role_grants([role], account=HUB, namespace="jhub", has_user_namespaces=has_user_namespaces)
+    assert [*grant.manifests] == [{**role, "metadata": {**metadata, "name": "gpuspawner-x-hubs"}}]
+    assert grant.rights == (Permission("get", "configmaps", "", "kube-system"),)
+
+
+@pytest.mark.parametrize("has_user_namespaces", [False, True])
 def test_manifests_are_the_file_with_the_hubs_namespace_in_each_name(has_user_namespaces: bool):
     text = (data_dir("helm-values") / "rbac.yaml").read_text()
     hub = ServiceAccount("lab", "hub")
     documents = yaml.safe_load_all(text)
     found = build_role_grants(documents, account=hub, namespace="lab", has_user_namespaces=has_user_namespaces)
-    # A cluster-scoped object has no namespace.
+    # If each user has a namespace, what was in the servers' namespace belongs to the whole cluster.
+    cluster = {"lab": None} if has_user_namespaces else {}
     expected = [
-        (each["metadata"]["name"], None if has_user_namespaces else each["metadata"].get("namespace"), *bound(each))
+        (each["metadata"]["name"], cluster.get(place := each["metadata"].get("namespace"), place), *bound(each))
         for each in yaml.safe_load_all(text.replace("jupyterhub", "lab"))
     ]
     assert [
@@ -57,7 +68,7 @@ def bound(manifest: Mapping[str, Any]) -> tuple[object, object]:
 
 
 def test_manifests_are_for_the_account_and_the_namespace_of_the_servers():
-    role = {"kind": "Role", "metadata": {"name": "gpuspawner-x-jupyterhub"}, "rules": []}
+    role = {"kind": "Role", "metadata": {"name": "gpuspawner-x-jupyterhub", "namespace": "jupyterhub"}, "rules": []}
     reference = {"kind": "Role", "name": "gpuspawner-x-jupyterhub"}
     binding = {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [1]}
     (grant,) = build_role_grants([role, binding, None], account=HUB, namespace="jhub")

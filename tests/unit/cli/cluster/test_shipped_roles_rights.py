@@ -86,7 +86,7 @@ def place_in(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
     for reference in named:
         reference["name"] = f"{reference['name'].removesuffix('-jupyterhub')}-{namespace}"
     for reference in [placed["metadata"], *placed.get("subjects", ())]:
-        if "namespace" in reference:
+        if reference.get("namespace") == "jupyterhub":
             reference["namespace"] = namespace
     return placed
 
