@@ -61,6 +61,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     node_health.check_nodes_ready,
     node_health.check_cordoned_nodes,
     node_health.check_node_conditions,
+    node_health.check_start_faults,
     choices.check_any_gpu,
     choices.check_types_exist,
     choices.check_preset_nodes,

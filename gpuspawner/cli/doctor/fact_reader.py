@@ -52,6 +52,8 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError
 
 _HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
+_FAILURE_EVENTS_QUERY = {"fieldSelector": "reason=Failed"}
+"""Query for kubelet's events about containers that it cannot start, and about images that it cannot pull."""
 _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 """Query for the Leases of schedulers; it excludes the namespace kube-node-lease, which has a Lease for each node."""
 
@@ -201,6 +203,9 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
           for kind, paths in _NAMESPACED_PATHS.items()),
         reader.read_named(ObjectKind.NAMESPACES, [namespace], path="/api/v1/namespaces"),
         reader.read_kind(ObjectKind.PODS, [f"/api/v1/namespaces/{namespace}/pods"]),
+        reader.read_kind(
+            ObjectKind.FAILURE_EVENTS, [f"/api/v1/namespaces/{namespace}/events"], query=_FAILURE_EVENTS_QUERY
+        ),
         reader.read_kind(ObjectKind.LEASES, ["/apis/coordination.k8s.io/v1/leases"], query=_LEASES_QUERY),
         reader.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY),
     )  # fmt: skip

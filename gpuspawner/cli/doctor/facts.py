@@ -34,6 +34,7 @@ class ObjectKind(StrEnum):
     NAMESPACES = "namespaces"
     HUB_PODS = "pods of the hub"
     PODS = "pods of the namespace"
+    FAILURE_EVENTS = "events of the namespace"
     PLUGIN_PODS = "pods of device plugins"
     ACCOUNTS = "serviceaccounts"
     DAEMON_SETS = "daemonsets"

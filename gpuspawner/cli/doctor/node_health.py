@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import yaml
@@ -20,7 +21,9 @@ from gpuspawner.core.catalog.node_labels import find_vendor, format_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.taints import is_transient_taint
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_message, as_text
+from gpuspawner.core.progress.images import is_store_damaged
+from gpuspawner.core.progress.runtime_errors import RuntimeFault, classify_runtime_error
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
 from gpuspawner.core.warnings.presets_and_policy import (
     find_dropped_gpu_warnings,
@@ -28,6 +31,7 @@ from gpuspawner.core.warnings.presets_and_policy import (
     find_preset_warnings,
 )
 
+_MAX_QUOTED = 300
 _PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
     ("AcceleratedHardwareReady", "False"): (DiagnosisSeverity.FAULT, "Its GPUs do not work."),
     ("DiskPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers, and removes images and pods."),
@@ -88,6 +92,49 @@ def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
             fix=format_node_commands(names, "kubectl describe node {node}"),
             objects=tuple(names),
         )
+
+
+_START_FAULTS: Mapping[RuntimeFault, str] = {
+    RuntimeFault.DEVICE: "containers do not get a device, because it or its driver is out of order",
+    RuntimeFault.DISK: "a disk or file that containers need is gone",
+    RuntimeFault.IMAGE_STORE: "the store of images is damaged",
+    RuntimeFault.OLD_DRIVER: "the GPU driver is too old for an image",
+}
+_START_FAULT_FIX = """\
+# Keep servers off the node until it works, and read what its kubelet and driver write:
+kubectl cordon {node}
+kubectl get pods -A --field-selector spec.nodeName={node}"""
+
+
+def check_start_faults(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding for each fault of nodes that kept a server from starting in the last hour."""
+    found: dict[RuntimeFault, dict[str, str]] = {}
+    for event in facts.list_objects(ObjectKind.FAILURE_EVENTS):
+        source, message = as_dict(event.get("source")), as_message(event.get("message"))
+        fault, node = _find_start_fault(message), as_text(source.get("host"))
+        if source.get("component") == "kubelet" and node and fault in _START_FAULTS:
+            found.setdefault(fault, {})[node] = message
+    for fault, messages in found.items():
+        last = " ".join([*messages.values()][-1].split())[:_MAX_QUOTED]
+        diagnosis = Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="node-faulty",
+            what=f"{name_nodes(messages)}: {_START_FAULTS[fault]}. Kubelet writes: {last}",
+            why="Servers that get this node do not start.",
+            fix="\n".join(
+                format_node_commands([*messages], line) if "{node}" in line else line
+                for line in _START_FAULT_FIX.splitlines()
+            ),
+            objects=tuple(messages),
+        )
+        yield replace(diagnosis, code="driver-too-old") if fault is RuntimeFault.OLD_DRIVER else diagnosis
+
+
+def _find_start_fault(message: str) -> RuntimeFault:
+    # The name of an image that cannot be pulled may contain words such as nvidia-container-toolkit.
+    if message.startswith("Failed to pull image"):
+        return RuntimeFault.IMAGE_STORE if is_store_damaged(message) else RuntimeFault.OTHER
+    return classify_runtime_error(message)
 
 
 def _has_gpus(node: Node) -> bool:

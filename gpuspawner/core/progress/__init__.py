@@ -8,8 +8,9 @@ This package must not read a clock or the API. No sentence may contain text from
 :mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts.
 :mod:`.model` has the data classes. One module describes each state of the pod: :mod:`.waiting` (no node yet),
 :mod:`.on_node` (disks, images, containers), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and
-describes image pulls. :mod:`.scheduler_events` parses messages of kube-scheduler, autoscalers and Kueue. :mod:`.events`
-parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
+describes image pulls, :mod:`.runtime_errors` errors of container runtimes. :mod:`.scheduler_events` parses messages of
+kube-scheduler, autoscalers and Kueue. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's
+JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
-from gpuspawner.core.progress.on_node import explain_container_end
-from gpuspawner.core.progress.pod_status import has_condition, read_containers, read_phase
+from gpuspawner.core.progress.on_node import explain_container_end, format_admin_text, has_failed_hook
+from gpuspawner.core.progress.pod_status import Container, has_condition, read_containers, read_phase
 from gpuspawner.core.text.i18n import gettext
 
 _UNHEALTHY = re.compile(r"no healthy devices|unhealthy|no longer healthy")
@@ -61,10 +62,23 @@ def find_ending(
     if is_deleted or has_condition(pod, "DisruptionTarget"):
         return explain_removal(pod, events, is_node_lost=is_node_lost)
     if read_phase(pod) == "Succeeded":
-        return _make_failed_message(
-            StartFailure(code="crashed", sentence=gettext("The program of your server ended while it was starting."))
-        )
+        return _describe_ended_containers(read_containers(pod), events)
     return None
+
+
+def _describe_ended_containers(
+    containers: Sequence[Container], events: Sequence[SourcedEvent], *, event: SourcedEvent | None = None
+) -> ProgressMessage:
+    """Return why the pod has ended: kubelet ended a container because of its hook, or the program ended by itself."""
+    hooked = [each for each in containers if has_failed_hook(each, events)]
+    ended = hooked or [each for each in containers if each.exit_code or each.end_reason == "OOMKilled"]
+    if not ended:
+        sentence = gettext("The program of your server ended while it was starting.")
+        return _make_failed_message(StartFailure(code="crashed", sentence=sentence), event=event)
+    failure = explain_container_end(ended[0], events)
+    needs_admin = failure.code in ("hook_failed", "node_faulty", "driver_too_old")
+    admin_text = format_admin_text(ended[0], event) if needs_admin else ""
+    return replace(_make_failed_message(failure, event=event), admin_text=admin_text)
 
 
 def explain_removal(
@@ -164,12 +178,7 @@ def _describe_failed_pod(
     if reason:
         sentence = gettext("The node that was found refused your server.")
         return _make_failed_message(StartFailure(code="rejected_by_node", sentence=sentence), event=event)
-    ended = [each for each in read_containers(pod) if each.exit_code or each.end_reason == "OOMKilled"]
-    if ended:
-        return _make_failed_message(explain_container_end(ended[0]), event=event)
-    return _make_failed_message(
-        StartFailure(code="crashed", sentence=gettext("The program of your server ended while it was starting."))
-    )
+    return _describe_ended_containers(read_containers(pod), events, event=event)
 
 
 def _explain_admission_error(message: str, gpu_name: str) -> StartFailure:

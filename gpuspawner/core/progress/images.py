@@ -21,6 +21,10 @@ class PullFailure(StrEnum):
     DISK_FULL = "disk-full"
     PLATFORM = "platform"
     DENIED = "denied"
+    UNTRUSTED = "untrusted"
+    """The node and the registry do not agree on TLS: a certificate, or HTTP instead of HTTPS."""
+    DAMAGED_STORE = "damaged-store"
+    """The node has lost or damaged what it had fetched; another try may fetch it anew."""
     NOT_FOUND = "not-found"
     UNREACHABLE = "unreachable"
     OTHER = "other"
@@ -45,21 +49,34 @@ _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]{1,16})(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _SIZE = re.compile(r"Image size: (\d{1,18}) bytes")
+_STORE_DAMAGE = re.compile(
+    r"content digest|content store|(?:parent )?snapshot \S{1,200} does not exist|failed to stat parent"
+    r"|layer not known|unexpected commit digest|failed size validation|read-only file system|input/output error",
+    re.IGNORECASE,
+)
+"""Matches what containerd (``content digest … not found``) and CRI-O write if the node's own store of images is
+damaged."""
 _FAILURES = tuple(
     (failure, re.compile(pattern, re.IGNORECASE))
     for failure, pattern in (
         (PullFailure.RATE_LIMIT, r"toomanyrequests|\b429\b|too many requests|pull rate limit|pull QPS exceeded"),
         (PullFailure.DISK_FULL, r"no space left on device|disk quota exceeded"),
+        (PullFailure.DAMAGED_STORE, _STORE_DAMAGE.pattern),
+        # Kubelet's plugin for credentials is missing on the node, which says nothing about the image.
+        (PullFailure.OTHER, r"executable file not found"),
         (PullFailure.PLATFORM, r"no match for platform|no image found in (?:manifest|image index)"),
         (PullFailure.PLATFORM, r"image operating system .{1,100} cannot be used"),
         (PullFailure.DENIED, r"pull access denied|access to the resource is denied|authorization failed"),
         (PullFailure.DENIED, r"insufficient_scope|unauthorized|\b401\b|\b403\b|forbidden|no basic auth credentials"),
         (PullFailure.DENIED, r"authentication required|permission[ _]denied"),
+        # The clock of a new node may be slow until it is synchronized.
+        (PullFailure.UNREACHABLE, r"not yet valid: current time \S+ is before"),
+        (PullFailure.UNTRUSTED, r"x509|server gave HTTP response to HTTPS client|does not look like a TLS handshake"),
         (PullFailure.NOT_FOUND, r"manifest unknown|name unknown|repository name not known|\bnot ?found\b|\b404\b"),
         (PullFailure.UNREACHABLE, r"no such host|server misbehaving|connection re(?:fused|set)|\btimeout\b|timed out"),
         (
             PullFailure.UNREACHABLE,
-            r"deadline exceeded|no route to host|network is unreachable|\bEOF\b|x509|\b50[234]\b",
+            r"deadline exceeded|no route to host|network is unreachable|\bEOF\b|\b50[234]\b",
         ),
     )
 )
@@ -73,6 +90,11 @@ def classify_pull_failure(message: str) -> PullFailure:
     # Ignore names of images, which can contain words such as "timeout": texts in quotes, and words with a slash.
     words = " ".join(word for word in _QUOTED.sub(" ", message).split() if "/" not in word)
     return next((failure for failure, pattern in _FAILURES if pattern.search(words)), PullFailure.OTHER)
+
+
+def is_store_damaged(message: str) -> bool:
+    """Return whether a message of kubelet says that the node's own store of images is damaged."""
+    return bool(_STORE_DAMAGE.search(message))
 
 
 def parse_pulled(message: str) -> PulledImage:
@@ -142,6 +164,12 @@ def format_pull_failure(failure: PullFailure, image: str) -> str:
             return gettext("The image {image} does not exist, or not under this tag.", image=image)
         case PullFailure.DENIED:
             return gettext("The image {image} does not exist, or the cluster may not fetch it.", image=image)
+        case PullFailure.UNTRUSTED:
+            return gettext(
+                "The node can't connect securely to the registry of the image {image}. Ask an admin.", image=image
+            )
+        case PullFailure.DAMAGED_STORE:
+            return gettext("The node has lost a part of the image {image}; it is tried again.", image=image)
         case PullFailure.PLATFORM:
             return gettext("The image {image} was not made for the processors of the node.", image=image)
         case PullFailure.RATE_LIMIT:

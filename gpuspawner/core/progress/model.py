@@ -18,6 +18,8 @@ START_FAILURE_CODES = frozenset(
         "invalid_image",
         "rejected_by_node",
         "device_unhealthy",
+        "node_faulty",
+        "driver_too_old",
         "refused_by_admission",
         "evicted",
         "preempted",
@@ -26,6 +28,7 @@ START_FAILURE_CODES = frozenset(
         "out_of_memory",
         "crashed",
         "container_config",
+        "hook_failed",
         "run_time_over",
         "exceeds_queue_quota",
         "no_queue_flavor",
@@ -125,6 +128,7 @@ class Report:
     :param place: the pod's place in line, as a sentence; empty if unknown.
     :param since_s: seconds from the start's beginning until this report.
     :param status: the message without what holds only now, such as the time until the hub gives up.
+    :param admin_text: what only admins may read, for the hub's log: the node, and the text that the cluster wrote.
     """
 
     stage: Stage
@@ -138,6 +142,7 @@ class Report:
     detail: str = ""
     place: str = ""
     since_s: float = 0.0
+    admin_text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +159,7 @@ class ProgressMessage:
     :param detail: the message without the place in line, for a page that says elsewhere what the pod waits for; empty
         if it equals ``sentence``.
     :param place: the pod's place in line, as a sentence; empty if unknown.
+    :param admin_text: what only admins may read, for the hub's log.
     """
 
     stage: Stage
@@ -166,3 +172,4 @@ class ProgressMessage:
     lacks_room: bool = True
     detail: str = ""
     place: str = ""
+    admin_text: str = ""

@@ -18,22 +18,27 @@ _BUILTIN_RESOURCES = "kubernetes.io/"
 class Container:
     """The status of one container.
 
+    :param node: name of the pod's node; empty if it has none.
     :param image: image reference in the pod's spec; the status may have another reference of the same image.
     :param is_init: whether it is an init container.
     :param is_running: whether it runs now.
     :param waiting: reason in the state ``waiting`` (``ImagePullBackOff``); empty in other states.
     :param message: message in the state ``waiting``, else in the newest state ``terminated``; may be empty.
+    :param end_message: message in the newest state ``terminated``; may be empty. While kubelet waits before it restarts
+        a container, the state ``waiting`` has a message that does not say why the container ended.
     :param end_reason: reason in the newest state ``terminated`` (``OOMKilled``); empty if the container never
         terminated.
     :param exit_code: exit code in the newest state ``terminated``; None if the container never terminated.
     """
 
     name: str
+    node: str
     image: str
     is_init: bool
     is_running: bool
     waiting: str
     message: str
+    end_message: str
     end_reason: str
     exit_code: int | None
     restarts: int
@@ -49,7 +54,8 @@ def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
         }
         for each in as_dicts(status.get(kind)):
             name = as_text(each.get("name"))
-            found.append(_read_container(each, image=asked.get(name) or as_text(each.get("image")), is_init=is_init))
+            image = asked.get(name) or as_text(each.get("image"))
+            found.append(_read_container(each, node=as_text(spec.get("nodeName")), image=image, is_init=is_init))
     return tuple(found)
 
 
@@ -120,18 +126,20 @@ def _get_spec_key(is_init: bool) -> str:
     return "initContainers" if is_init else "containers"
 
 
-def _read_container(raw: dict[str, object], *, image: str, is_init: bool) -> Container:
+def _read_container(raw: dict[str, object], *, node: str, image: str, is_init: bool) -> Container:
     state, last = as_dict(raw.get("state")), as_dict(raw.get("lastState"))
     waiting = as_dict(state.get("waiting"))
     ended = as_dict(state.get("terminated")) or as_dict(last.get("terminated"))
     exit_code = as_int(ended.get("exitCode"))
     return Container(
         name=as_text(raw.get("name")),
+        node=node,
         image=image,
         is_init=is_init,
         is_running="running" in state,
         waiting=as_text(waiting.get("reason")),
         message=as_message(waiting.get("message")) or as_message(ended.get("message")),
+        end_message=as_message(ended.get("message")),
         end_reason=as_text(ended.get("reason")) or ("Error" if exit_code else ""),
         exit_code=exit_code,
         restarts=as_int(raw.get("restartCount")) or 0,

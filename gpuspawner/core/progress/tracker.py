@@ -140,6 +140,7 @@ class Tracker:
             detail=join_sentences(message.detail or message.sentence, _describe_missing_events(message, facts)),
             place=message.place,
             since_s=now_s,
+            admin_text=message.admin_text,
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:

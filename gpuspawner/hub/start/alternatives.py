@@ -30,7 +30,7 @@ from gpuspawner.hub.start.stream import Alternative, ProgressFeed
 
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
-_SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
+_SETUP_REASONS = frozenset({"container_config", "crashed", "hook_failed", "refused_by_admission"})
 """Codes of start failures for which no other choice in the spawn form is likely to help; the error names none."""
 
 _WAITING_PAUSE_S = 15.0

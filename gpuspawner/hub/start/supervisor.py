@@ -124,6 +124,7 @@ class _Supervisor:
         self._progress = Tracker(is_resumed=feed.is_resumed)
         self._logged: set[type[Exception]] = set()
         self._idle_scheduler = ""
+        self._explained: set[str] = set()
         self._timeout_s = float(spawner.start_timeout)
         self._early_s = min(_EARLY_END_S, _EARLY_END_SHARE * self._timeout_s)
 
@@ -194,6 +195,7 @@ class _Supervisor:
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
             self._note_idle_scheduler()
+            self._log_admin_texts(reports)
             failure = next((report.failure for report in reports if report.failure is not None), None)
             self._show(reports)
         except Exception as error:  # Log the error: a failed observation must not end the start.
@@ -214,6 +216,13 @@ class _Supervisor:
                 name,
             )
         self._idle_scheduler = name
+
+    def _log_admin_texts(self, reports: Sequence[Report]) -> None:
+        for report in reports:
+            if report.admin_text and report.status not in self._explained:
+                self._explained.add(report.status)
+                name = private_api.get_log_name(self._spawner)
+                self._spawner.log.warning("The start of %s has a problem: %s", name, report.admin_text)
 
     def _show(self, reports: Sequence[Report]) -> None:
         self._feed.publish(reports, percent=self._progress.percent)

@@ -4,7 +4,7 @@ import pytest
 
 from gpuspawner.core.progress.endings import explain_end_of_running, explain_removal, find_ending
 from gpuspawner.core.progress.events import parse_events
-from gpuspawner.core.progress.model import Stage
+from gpuspawner.core.progress.model import Stage, StartFailure
 from tests.unit.core.starts import Json, container, ended, event, pod
 
 REJECTED = "Pod was rejected: "
@@ -228,6 +228,32 @@ def test_a_pod_that_ended_by_itself_is_over():
     assert found is not None
     assert found.failure is not None
     assert found.failure.code == "crashed"
+
+
+HOOK_FAILED = event("kubelet", "FailedPostStartHook", "PostStartHook failed")
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [("Succeeded", ended("Completed", 0)), ("Failed", ended("Error", 137))],
+    ids=["ended by SIGTERM", "killed"],
+)
+def test_a_pod_that_ended_because_of_its_hook_says_so(phase: str, state: Json):
+    raw = pod(node="n1", phase=phase, containers=[container(state)])
+    found = find_ending(raw, parse_events([HOOK_FAILED]))
+    sentence = "The postStart hook of your server failed. Ask an admin."
+    assert found is not None
+    assert found.failure == StartFailure(code="hook_failed", sentence=sentence)
+    assert found.admin_text.startswith("container notebook on the node n1: ")
+
+
+def test_a_pod_that_no_runtime_could_start_is_the_node_s_fault():
+    text = "nvidia-container-cli: initialization error: nvml error: driver not loaded"
+    raw = pod(node="n1", phase="Failed", containers=[container(ended("StartError", 128, text))])
+    found = find_ending(raw, ())
+    assert found is not None
+    assert found.failure is not None
+    assert (found.failure.code, found.admin_text) == ("node_faulty", f"container notebook on the node n1: {text}")
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", ""])

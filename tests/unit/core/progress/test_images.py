@@ -58,12 +58,54 @@ CONTAINERD = f'Failed to pull image "{IMAGE}": rpc error: code = '
         (f"{CONTAINERD}Unknown desc = dial tcp 10.0.0.9:5000: connect: connection refused", "unreachable"),
         (f"{CONTAINERD}Unknown desc = dial tcp 10.0.0.9:443: i/o timeout", "unreachable"),
         (f"{CONTAINERD}DeadlineExceeded desc = context deadline exceeded", "unreachable"),
-        (f"{CONTAINERD}Unknown desc = tls: failed to verify certificate: x509: unknown authority", "unreachable"),
+        (f"{CONTAINERD}Unknown desc = tls: failed to verify certificate: x509: unknown authority", "untrusted"),
         (
             f"{CONTAINERD}NotFound desc = failed to pull image: no match for platform in manifest: not found",
             "platform",
         ),
         (f"{CONTAINERD}Unknown desc = write /var/lib/x: no space left on device", "disk-full"),
+        (
+            f'{CONTAINERD}Unknown desc = failed to do request: Head "https://{IMAGE}": tls: failed to verify'
+            " certificate: x509: certificate has expired or is not yet valid: current time 2026-05-04T08:00:00Z is"
+            " after 2026-05-01T00:00:00Z",
+            "untrusted",
+        ),
+        (
+            f"{CONTAINERD}Unknown desc = x509: certificate has expired or is not yet valid: current time"
+            " 2020-01-01T00:00:09Z is before 2026-05-01T00:00:00Z",
+            "unreachable",
+        ),
+        (
+            f'{CONTAINERD}Unknown desc = failed to do request: Head "https://registry.example:5000/v2/": http: server'
+            " gave HTTP response to HTTPS client",
+            "untrusted",
+        ),
+        (f"{CONTAINERD}Unknown desc = net/http: TLS handshake timeout", "unreachable"),
+        (
+            f'{CONTAINERD}NotFound desc = failed to pull and unpack image "{IMAGE}": failed to unpack image on'
+            " snapshotter overlayfs: content digest sha256:0c18: not found",
+            "damaged-store",
+        ),
+        (
+            f'{CONTAINERD}NotFound desc = failed to prepare extraction snapshot "extract-1 sha256:9281": parent'
+            " snapshot sha256:0b16 does not exist: not found",
+            "damaged-store",
+        ),
+        (
+            f"{CONTAINERD}Unknown desc = failed to prepare extraction snapshot: failed to stat parent: stat"
+            " /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/112/fs: no such file or directory",
+            "damaged-store",
+        ),
+        (f"{CONTAINERD}Unknown desc = error creating read-write layer: layer not known", "damaged-store"),
+        (
+            f"{CONTAINERD}NotFound desc = failed to copy: httpReadSeeker: failed open: could not fetch content"
+            " descriptor sha256:1 from remote: not found",
+            "not-found",
+        ),
+        (
+            "Failed to get credentials: exec: executable file not found: docker-credential-x",
+            "other",
+        ),
         # containerd 2.4 with kubelet 1.36.
         (
             f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to pull and unpack image "{IMAGE}": failed to '

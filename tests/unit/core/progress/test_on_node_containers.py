@@ -77,6 +77,154 @@ def test_what_keeps_a_container_from_running(state: Json, code: str, after_s: fl
     assert (found.failure, found.after_s, found.is_alarm) == (StartFailure(code=code, sentence=sentence), after_s, True)
 
 
+NO_DRIVER = (
+    "error running hook #0: nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot"
+    " open shared object file: no such file or directory"
+)
+OLD_DRIVER = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8"
+NO_SUBPATH = 'error mounting "/var/lib/kubelet/pods/1/volume-subpaths/x" to rootfs at "/x": no such file or directory'
+HELD_BACK = "back-off 20s restarting failed container=notebook pod=jupyter-ada_hub(1)"
+DEVICE_FAILURE = StartFailure(
+    code="node_faulty",
+    sentence="The GPU driver or a device of the node is out of order, so your server can't start there. A new start may"
+    " get another node.",
+)
+DISK_FAILURE = StartFailure(
+    code="node_faulty",
+    sentence="The node has lost a disk or file that your server needs, so your server can't start there. A new start"
+    " may get another node.",
+)
+OLD_DRIVER_FAILURE = StartFailure(
+    code="driver_too_old", sentence=f"The GPU driver of the node is too old for the image {IMAGE}."
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "failure", "after_s"),
+    [
+        (NO_DRIVER, DEVICE_FAILURE, 45.0),
+        (NO_SUBPATH, DISK_FAILURE, 45.0),
+        (OLD_DRIVER, OLD_DRIVER_FAILURE, 20.0),
+    ],
+    ids=["driver", "disk", "old driver"],
+)
+def test_a_fault_of_the_node_is_not_the_image_s_and_the_log_names_the_node(
+    message: str, failure: StartFailure, after_s: float
+):
+    states = (
+        container(waits("RunContainerError", message), restarts=1),
+        container(waits("CreateContainerError", message)),
+        container(waits("CrashLoopBackOff", HELD_BACK), last=ended("StartError", 128, message), restarts=2),
+    )
+    for state in states:
+        found = find_container_trouble(pod(node="gpu-3", containers=[state]), ())
+        assert found is not None
+        assert (found.failure, found.after_s) == (failure, after_s)
+        assert found.admin_text == f"container notebook on the node gpu-3: {message}"
+        assert "gpu-3" not in found.sentence
+
+
+def test_a_line_of_the_log_holds_no_line_breaks_and_has_an_end():
+    state = container(waits("RunContainerError", f"{NO_DRIVER}\n\x1b[31mstart of ada\u202e{'x' * 9000}"))
+    found = find_container_trouble(pod(node="gpu-3", containers=[state]), ())
+    assert found is not None
+    assert (found.admin_text.isprintable(), len(found.admin_text)) == (True, 1000)
+
+
+def test_a_node_that_has_lost_a_part_of_an_image_tries_again_and_is_named_in_the_log():
+    message = "rpc error: code = NotFound desc = failed to unpack image: content digest sha256:0c18: not found"
+    failed = event("kubelet", "Failed", f'{FAILED} "{IMAGE}": {message}', count=4)
+    for state in ("ErrImagePull", "ImagePullBackOff", "CreateContainerError"):
+        raw = pod(node="n1", containers=[container(waits(state, message))])
+        found = find_container_trouble(raw, parse_events([failed]))
+        assert found is not None
+        assert (found.failure, found.is_alarm) == (None, True)
+        assert found.sentence == f"The node has lost a part of the image {IMAGE}; it is tried again."
+        assert found.admin_text == f"container notebook on the node n1: {message}"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+        "http: server gave HTTP response to HTTPS client",
+    ],
+    ids=["certificate", "HTTP"],
+)
+def test_a_registry_that_the_node_does_not_trust_ends_the_start_like_one_that_refuses(message: str):
+    raw = [event("kubelet", "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")]
+    own = pod(node="n1", containers=[container(waits("ErrImagePull", message))])
+    found = find_container_trouble(own, parse_events(raw))
+    sentence = f"The node can't connect securely to the registry of the image {IMAGE}. Ask an admin."
+    assert found is not None
+    assert found.admin_text == f"container notebook on the node n1: {message}"
+    assert (found.failure, found.after_s) == (StartFailure(code="image_pull_denied", sentence=sentence), 20.0)
+
+
+HOOK_TEXT = (
+    'Exec lifecycle hook ([gitpuller https://x.example/secret]) for Container "notebook" in Pod "jupyter-ada" failed -'
+    " error: command 'gitpuller https://x.example/secret' exited with 126: , message: \"not found\""
+)
+STARTED = event("kubelet", "Started", at_s=1)
+HOOK_FAILED = event("kubelet", "FailedPostStartHook", "PostStartHook failed", at_s=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence", "text"),
+    [
+        (
+            container(waits("PostStartHookError", HOOK_TEXT), last=ended("Error", 137)),
+            "The postStart hook of your server failed with exit code 126. It is started again.",
+            HOOK_TEXT,
+        ),
+        (
+            container(waits("PostStartHookError"), last=ended("Completed", 0)),
+            "The postStart hook of your server failed. It is started again.",
+            "PostStartHook failed",
+        ),
+        (
+            container(waits("CrashLoopBackOff", HELD_BACK), last=ended("Error", 143), restarts=2),
+            "The postStart hook of your server failed. It is started again.",
+            "PostStartHook failed",
+        ),
+    ],
+    ids=["with a code", "ended by SIGTERM", "held back"],
+)
+def test_a_hook_that_fails_is_named_and_only_the_log_has_its_text(state: Json, sentence: str, text: str):
+    found = find_container_trouble(pod(node="n1", containers=[state]), parse_events([STARTED, HOOK_FAILED]))
+    assert found is not None
+    assert (found.sentence, found.is_alarm, found.failure) == (sentence, True, None)
+    assert found.admin_text == f"container notebook on the node n1: {text}"
+
+
+def test_a_hook_that_fails_has_three_more_tries():
+    state = container(waits("CrashLoopBackOff", HELD_BACK), last=ended("Error", 137), restarts=3)
+    found = find_container_trouble(pod(containers=[state]), parse_events([STARTED, HOOK_FAILED]))
+    assert found is not None
+    sentence = "The postStart hook of your server failed. Ask an admin."
+    assert (found.failure, found.after_s) == (StartFailure(code="hook_failed", sentence=sentence), 0.0)
+
+
+FROM_SIDECAR = {**HOOK_FAILED, "involvedObject": {"uid": "1", "fieldPath": "spec.containers{proxy}"}}
+
+
+@pytest.mark.parametrize(
+    ("last", "events", "sentence"),
+    [
+        (ended("Error", 3), [STARTED, HOOK_FAILED], "The program of your server ended"),
+        (ended("OOMKilled", 137), [STARTED, HOOK_FAILED], "Your server needed more memory"),
+        (ended("Error", 137), [HOOK_FAILED, event("kubelet", "Started", at_s=9)], "The program of your server ended"),
+        (ended("Error", 137), [STARTED, FROM_SIDECAR], "The program of your server ended"),
+    ],
+    ids=["a program that ended", "too little memory", "a start since then", "another container"],
+)
+def test_a_hook_is_not_blamed_for_what_the_program_did(last: Json, events: list[Json], sentence: str):
+    state = container(waits("CrashLoopBackOff", HELD_BACK), last=last, restarts=1)
+    found = find_container_trouble(pod(containers=[state]), parse_events(events))
+    assert found is not None
+    assert found.sentence.startswith(sentence)
+
+
 @pytest.mark.parametrize(
     "message",
     ["toomanyrequests: You have reached your pull rate limit", "dial tcp: lookup x: no such host", "", "i/o timeout"],
@@ -183,7 +331,9 @@ def test_a_program_that_ends_has_three_more_tries(restarts: int, code: str | Non
     assert "with exit code 3." in trouble.sentence
 
 
-@pytest.mark.parametrize("state", [ended("Error", 127), ended("StartError", 128, "no such file or directory")])
+@pytest.mark.parametrize(
+    "state", [ended("Error", 127), ended("StartError", 128, 'exec: "/x": stat /x: no such file or directory')]
+)
 def test_an_image_without_the_program_is_not_tried_for_long(state: Json):
     trouble = find_container_trouble(pod(containers=[container(waits("CrashLoopBackOff"), last=state, restarts=1)]), ())
     assert trouble is not None

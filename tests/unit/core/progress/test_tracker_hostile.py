@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from gpuspawner.core.json_access import MAX_MESSAGE_LENGTH
-from gpuspawner.core.progress import endings, events, images, on_node, scheduler_events
+from gpuspawner.core.progress import endings, events, images, on_node, runtime_errors, scheduler_events
 from gpuspawner.core.progress.endings import explain_end_of_running
 from gpuspawner.core.progress.events import parse_events, scrub_event, scrub_refusal
 from gpuspawner.core.progress.model import Facts
@@ -82,7 +82,10 @@ def list_patterns(module: ModuleType) -> Iterator[re.Pattern[str]]:
             waiting += value
 
 
-@pytest.mark.parametrize("module", [endings, events, images, on_node, scheduler_events], ids=lambda each: each.__name__)
+MODULES = [endings, events, images, on_node, runtime_errors, scheduler_events]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_the_cost_of_an_expression_grows_no_faster_than_the_text(module: ModuleType):
     """With 32,000 characters, an expression that grows with the square takes 0.1 s or more, a linear one 5 ms."""
     texts = [make_text(piece, 32_000) for piece in PIECES]

@@ -84,7 +84,7 @@ async def test_nothing_in_a_fixed_preset_can_be_chosen_instead(make_spawner: Mak
     assert format_exception(await refused(spawner, reason, {"preset": "p"})) == ("It <failed>.", None)
 
 
-@pytest.mark.parametrize("reason", ["crashed", "container_config", "refused_by_admission"])
+@pytest.mark.parametrize("reason", ["crashed", "container_config", "hook_failed", "refused_by_admission"])
 async def test_where_no_choice_would_help_none_is_named(make_spawner: MakeSpawner, reason: str):
     assert format_exception(await refused(make_spawner(), reason)) == ("It <failed>.", None)
 
