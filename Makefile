@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-actions bench-form bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
+.PHONY: help demo test test-rest test-all check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-actions bench-form bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,9 +19,17 @@ demo: ## Start Kubernetes and JupyterHub on http://127.0.0.1:8000 until Ctrl-C [
 	@$(PREPARE) demo $(if $(CONTEXT),--context $(CONTEXT))
 	@$(RUN) -m devcluster.demo $(if $(CONTEXT),--context $(CONTEXT))
 
-test: ## Run everything: check, unit tests on both JupyterHubs, docs, fuzz, packaging, Helm values, cluster, browser
+test: ## Run what each change has to pass: checks, unit tests on both JupyterHubs, docs, Helm, and a part of the rest
 	@$(PREPARE) test
-	@$(RUN) tests/run.py check unit unit-hub5 docs fuzz packaging helm cluster browser
+	@$(RUN) tests/run.py test
+
+test-rest: ## Run what `make test` leaves out: most tests with a cluster or a browser, most hub images, most choices
+	@$(PREPARE) test
+	@$(RUN) tests/run.py rest
+
+test-all: ## Run all of `make test` and `make test-rest`
+	@$(PREPARE) test
+	@$(RUN) tests/run.py test rest
 
 check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
@@ -59,18 +67,18 @@ test-docs: ## Check links, examples and generated pages of the documentation, an
 
 test-fuzz: ## Send 20,000 right, wrong and nasty choices [EXAMPLES=so many others, new ones each time]
 	@$(PREPARE) check
-	@$(if $(EXAMPLES),GPUSPAWNER_FUZZ_EXAMPLES=$(EXAMPLES)) $(RUN) tests/run.py fuzz
+	@$(if $(EXAMPLES),GPUSPAWNER_FUZZ_EXAMPLES=$(EXAMPLES)) $(RUN) tests/run.py fuzz fuzz-rest
 
 test-packaging: ## Build the wheel, install it elsewhere, run tests and render the form from there
 	@$(PREPARE) packaging
-	@$(RUN) tests/run.py packaging
+	@$(RUN) tests/run.py packaging packaging-rest
 
 dist: ## Build the source archive and the wheel into dist/, once, and test these files far from the sources
 	@$(PREPARE) packaging
 	@rm -rf dist
 	@.venv/bin/uv build --quiet --build-constraints constraints/hub6.txt --out-dir dist .
 	@cd dist && sha256sum -- *.tar.gz *.whl > SHA256SUMS
-	@GPUSPAWNER_DIST=dist $(RUN) tests/run.py packaging
+	@GPUSPAWNER_DIST=dist $(RUN) tests/run.py packaging packaging-rest
 
 test-helm: ## Try helm-values against zero-to-jupyterhub's schema, our settings, `gpuspawner check` and Helm
 	@$(PREPARE) helm
@@ -78,11 +86,11 @@ test-helm: ## Try helm-values against zero-to-jupyterhub's schema, our settings,
 
 test-cluster: ## Run the tests that need Kubernetes
 	@$(PREPARE) cluster
-	@$(RUN) tests/run.py cluster
+	@$(RUN) tests/run.py cluster cluster-rest
 
 test-browser: ## Run the tests that need Kubernetes and a browser
 	@$(PREPARE) browser
-	@$(RUN) tests/run.py browser
+	@$(RUN) tests/run.py browser browser-rest
 
 test-faults: ## Break the API server in 33 ways and compare what the hub says of the cluster
 	@$(PREPARE) cluster

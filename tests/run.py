@@ -1,6 +1,11 @@
 """Run suites, where that is possible side by side, and end with one table: what passed, what failed, how long it took.
 
-    .venv/bin/python tests/run.py check unit unit-hub5 docs fuzz packaging helm cluster browser
+    .venv/bin/python tests/run.py check unit
+    .venv/bin/python tests/run.py test rest         # all suites of both tiers
+    .venv/bin/python tests/run.py --table test rest # runs nothing: one table of what ran before
+
+There are two tiers. ``test`` is what `make test` runs for each change. ``rest`` is what takes long: of the folders in
+``IN_BOTH_TIERS``, all that is not marked with ``pytest.mark.smoke``. Each test is in one of the two.
 
 Suites run in the order in which they are named, one after the other. Those in ``BESIDE`` run in a second lane meanwhile
 and write into ``.run/reports/<suite>.log``. What is in there is shown whole, between two of the others when it is
@@ -17,6 +22,7 @@ import asyncio
 import contextlib
 import ctypes
 import itertools
+import json
 import os
 import re
 import shutil
@@ -27,7 +33,7 @@ import traceback
 import uuid
 from collections import Counter
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TextIO
 from xml.etree import ElementTree as ET
@@ -62,10 +68,20 @@ CHAOS = "tests/cluster/test_chaos.py"
 # On all cores, with no test waiting behind a slow one.
 PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
-# Unit tests of what stands on JupyterHub, KubeSpawner and their clients; the layers keep everything else off them.
-VERSIONED = tuple(
-    f"tests/unit/{name}" for name in ("cli", "hub", "kube", "settings", "test_init.py", "test_resources.py")
-)
+# Unit tests of the packages that import JupyterHub or KubeSpawner, which tests/arch checks. Of all that .venv has,
+# .venv-hub5 has other versions of these two only.
+VERSIONED = tuple(f"tests/unit/{name}" for name in ("cli", "hub", "test_init.py"))
+# The newest pre-releases are of their clients and of pydantic, too.
+NEWEST = (*VERSIONED, "tests/unit/kube", "tests/unit/settings", "tests/unit/test_resources.py")
+
+# Folder below tests/ whose tests take long → arguments of pytest. Those that are marked with `smoke` are a suite of the
+# folder's name, all others one that is called <folder>-rest.
+IN_BOTH_TIERS = {
+    "fuzz": PARALLEL,
+    "packaging": ("--packaging",),
+    "browser": ("--browser",),
+    "cluster": ("--cluster", *(f"--ignore={each}" for each in (FAULTS, STORM, CHAOS))),
+}
 
 # Suite → its commands, all of which run. A suite's report carries its name.
 Suites = Mapping[str, Sequence[Sequence[str]]]
@@ -81,28 +97,32 @@ SUITES: Suites = {
         _pytest("unit-hub5", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-hub5")
     ],
     "unit-newest": [
-        _pytest("unit-newest", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-newest")
+        _pytest("unit-newest", *PARALLEL, "--hypothesis-profile=second-pair", *NEWEST, environment=".venv-newest")
     ],
     "docs": [_pytest("docs", "tests/docs")],
-    "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
-    "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     "helm": [_pytest("helm", "--helm", "tests/helm")],
-    "cluster": [
-        _pytest("cluster", "--cluster", "tests/cluster", *(f"--ignore={each}" for each in (FAULTS, STORM, CHAOS)))
-    ],
+    **{
+        f"{folder}{suffix}": [_pytest(f"{folder}{suffix}", f"-m={marked}", *arguments, f"tests/{folder}")]
+        for folder, arguments in IN_BOTH_TIERS.items()
+        for suffix, marked in (("", "smoke"), ("-rest", "not smoke"))
+    },
     # Of connections that the API server cuts off, the tests' own client leaves sockets, some to the end of the process.
     "faults": [_pytest("faults", "--cluster", FAULTS, "-W", "ignore:unclosed <ssl.SSLSocket:ResourceWarning")],
     "storm": [_pytest("storm", "--cluster", STORM)],
     # The test's own client leaves connections that a killed API server cut off to the garbage collector.
     "chaos": [_pytest("chaos", "--cluster", "-W", "ignore:unclosed <ssl.SSLSocket:ResourceWarning", CHAOS)],
-    "browser": [_pytest("browser", "--browser", "tests/browser")],
     "bench": [[".venv/bin/python", "-m", "bench"]],
 }
 
 
-# Waits more than it computes: for Kubernetes, for hubs, for what has to happen within a time. Two cores do the rest
-# meanwhile. Both this and `browser` have clusters, each its own by name, addresses and ports.
-BESIDE = frozenset({"cluster"})
+# What one name on the command line stands for.
+TIERS: Mapping[str, Sequence[str]] = {
+    "test": ("check", "unit", "unit-hub5", "docs", "helm", *IN_BOTH_TIERS),
+    "rest": tuple(f"{folder}-rest" for folder in IN_BOTH_TIERS),
+}
+# Wait more than they compute: for Kubernetes, for hubs, for what has to happen within a time. Two cores do the rest
+# meanwhile. Both these and `browser` have clusters, each its own by name, addresses and ports.
+BESIDE = frozenset({"cluster", "cluster-rest"})
 # Measures, or has deadlines that hold on a machine with nothing else to do.
 ALONE = frozenset({"faults", "storm", "chaos", "bench"})
 
@@ -137,17 +157,22 @@ def main(
 ) -> int:
     """Run the suites named in ``arguments`` in ``root`` and return an exit status."""
     parser = argparse.ArgumentParser(prog="tests/run.py")
-    parser.add_argument("suites", nargs="+", choices=suites, metavar="suite", help=", ".join(suites))
-    outcomes = [Outcome(suite=name) for name in parser.parse_args(arguments).suites]
+    choices = (*suites, *TIERS)
+    parser.add_argument("suites", nargs="+", choices=choices, metavar="suite", help=", ".join(choices))
+    parser.add_argument("--table", action="store_true", help="run nothing: print the table of what ran before")
+    options = parser.parse_args(arguments)
+    outcomes = [Outcome(suite=suite) for name in options.suites for suite in TIERS.get(name, [name])]
     (root / REPORTS).mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    _watch_children_without_threads()
-    is_complete = asyncio.run(Run(suites, root).stages(_arrange(outcomes, beside=beside, alone=alone)))
-    begun = [outcome for outcome in outcomes if outcome.began_at is not None]
-    _summarise(begun, seconds=time.monotonic() - began)
+    is_complete = True
+    if options.table:
+        outcomes = [_read_outcome(root / REPORTS, outcome.suite) for outcome in outcomes]
+    else:
+        _watch_children_without_threads()
+        is_complete = asyncio.run(Run(suites, root).stages(_arrange(outcomes, beside=beside, alone=alone)))
+    _summarise([outcome for outcome in outcomes if outcome.began_at is not None or options.table])
     if not is_complete:
         return INTERRUPTED
-    return 1 if any(outcome.failure for outcome in begun) else 0
+    return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 
 def _arrange(outcomes: Sequence[Outcome], *, beside: Collection[str], alone: Collection[str]) -> Iterator[Stage]:
@@ -249,10 +274,11 @@ class Run:
         """
         outcome.began_at = time.monotonic()
         mark = f"{outcome.suite}-{uuid.uuid4()}"
-        report = self._root / REPORTS / f"{outcome.suite}.xml"
+        report, record = (self._root / REPORTS / f"{outcome.suite}.{kind}" for kind in ("xml", "json"))
         failures: list[str] = []
         try:
-            report.unlink(missing_ok=True)
+            for earlier in (report, record):
+                earlier.unlink(missing_ok=True)
             for command in self._suites[outcome.suite]:
                 print(f"\n-- {outcome.suite}: {' '.join(command)}", file=output, flush=True)
                 status = await self._run_command(command, mark=mark, output=output)
@@ -269,6 +295,7 @@ class Run:
             failures.append(f"{type(error).__name__}: {error}")
         outcome.failure = "; ".join(failures)
         outcome.seconds = time.monotonic() - outcome.began_at
+        record.write_text(json.dumps({each.name: getattr(outcome, each.name) for each in fields(outcome)}))
 
     async def _run_command(self, command: Sequence[str], *, mark: str, output: TextIO | None) -> int:
         process = await asyncio.create_subprocess_exec(
@@ -375,15 +402,28 @@ def _list_failed(report: Path) -> list[str]:
     return found
 
 
-def _summarise(outcomes: Sequence[Outcome], *, seconds: float) -> None:
-    print(f"\n{'suite':<12}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
+def _read_outcome(reports: Path, suite: str) -> Outcome:
+    """Read how a suite ended in an earlier run."""
+    try:
+        found = json.loads((reports / f"{suite}.json").read_text())
+    except FileNotFoundError:
+        return Outcome(suite=suite, failure="did not run")
+    return Outcome(**{**found, "counts": Counter(found["counts"])})
+
+
+def _summarise(outcomes: Sequence[Outcome]) -> None:
+    # All processes have the same monotonic clock, until the machine is started again.
+    moments = [outcome.began_at for outcome in outcomes if outcome.began_at is not None]
+    ends = [outcome.began_at + outcome.seconds for outcome in outcomes if outcome.began_at is not None]
+    seconds = max(ends) - min(moments) if moments else 0.0
+    print(f"\n{'suite':<16}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
     total: Counter[str] = Counter()
     for outcome in outcomes:
         counts = outcome.counts
         total += counts
         result = f"FAILED: {outcome.failure}" if outcome.failure else "ok"
         numbers = f"{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
-        print(f"{outcome.suite:<12}{numbers}{outcome.seconds:>6.0f} s  {result}")
+        print(f"{outcome.suite:<16}{numbers}{outcome.seconds:>6.0f} s  {result}")
     for outcome in outcomes:
         for test in outcome.failed_tests[:MAX_FAILED_SHOWN]:
             print(f"{outcome.suite}: {test}")

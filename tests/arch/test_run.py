@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,17 +20,23 @@ from devcluster.processes import poll
 
 
 @pytest.fixture
-def main(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def program(root: Path) -> ModuleType:
     """Load tests/run.py, which is a program and no module of a package."""
-    # The suites made here need no plug-ins; loading them takes a second each time.
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     spec = importlib.util.spec_from_file_location("tests_run", root / "tests/run.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    return module.main
+    return module
+
+
+@pytest.fixture
+def main(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    # The suites made here need no plug-ins; loading them takes a second each time.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    run: Callable[..., int] = program.main
+    return run
 
 
 def suite(name: str, *, tests: str, folder: Path) -> list[list[str]]:
@@ -142,14 +150,14 @@ except KeyboardInterrupt:
 """
 
 
-def program(*lines: str) -> list[list[str]]:
+def script(*lines: str) -> list[list[str]]:
     """Make a suite of one program in Python."""
     return [[sys.executable, "-u", "-c", "\n".join((SAYING, *lines))]]
 
 
 def answering(name: str, other: str) -> list[list[str]]:
     """Make a suite that says three lines, and the other one says each of its own between them."""
-    return program(*(f"print('{name} says {n}'); leave('{name}{n}'); wait('{other}{n}')" for n in range(3)))
+    return script(*(f"print('{name} says {n}'); leave('{name}{n}'); wait('{other}{n}')" for n in range(3)))
 
 
 @contextmanager
@@ -197,9 +205,9 @@ def test_what_ended_beside_a_suite_is_shown_before_the_next_one(
     main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     suites = {
-        "long": program("print('long said it')", "wait_gone('short')"),
-        "next": program("print('next said it')"),
-        "short": program("print('short said it')", "pathlib.Path('short').symlink_to(f'/proc/{os.getpid()}')"),
+        "long": script("print('long said it')", "wait_gone('short')"),
+        "next": script("print('next said it')"),
+        "short": script("print('short said it')", "pathlib.Path('short').symlink_to(f'/proc/{os.getpid()}')"),
     }
     status = main(["long", "next", "short"], suites=suites, root=tmp_path, beside={"short"})
     said = [line for line in lines_of(suites, capfd.readouterr().out) if line.endswith("said it")]
@@ -209,9 +217,9 @@ def test_what_ended_beside_a_suite_is_shown_before_the_next_one(
 @pytest.mark.timeout(60)
 def test_once_nothing_else_runs_what_ran_beside_is_shown_as_it_comes(root: Path, tmp_path: Path):
     suites = {
-        "front": program("print('front is done')"),
-        "next": program("print('next is done')"),
-        "other": program("print('other goes on')", "wait('seen')", "print('other is done')"),
+        "front": script("print('front is done')"),
+        "next": script("print('next is done')"),
+        "other": script("print('other goes on')", "wait('seen')", "print('other is done')"),
     }
     with started(root, suites=suites, beside={"other"}, folder=tmp_path) as process:
         assert process.stdout is not None
@@ -227,7 +235,7 @@ def test_once_nothing_else_runs_what_ran_beside_is_shown_as_it_comes(root: Path,
 def test_an_interrupted_run_interrupts_both_lanes_once_and_waits_until_they_are_clean(
     number: signal.Signals, root: Path, tmp_path: Path
 ):
-    suites = {name: program(CAREFUL.format(name=name)) for name in ("first", "second", "third")}
+    suites = {name: script(CAREFUL.format(name=name)) for name in ("first", "second", "third")}
     with started(root, suites=suites, beside={"second"}, folder=tmp_path) as process:
         for moment in ("", "-asked"):
             wait_for_files(tmp_path, *(f"{name}{moment}" for name in ("first", "second")))
@@ -241,7 +249,7 @@ def test_an_interrupted_run_interrupts_both_lanes_once_and_waits_until_they_are_
 
 @pytest.mark.timeout(60)
 def test_killed_it_takes_both_lanes_along(root: Path, tmp_path: Path):
-    suites = {name: program(CAREFUL.format(name=name)) for name in ("first", "second")}
+    suites = {name: script(CAREFUL.format(name=name)) for name in ("first", "second")}
     with started(root, suites=suites, beside={"second"}, folder=tmp_path) as process:
         wait_for_files(tmp_path, *suites)
         process.kill()
@@ -263,11 +271,79 @@ def test_a_lane_that_breaks_leaves_the_other_one_its_result(
 @pytest.mark.timeout(60)
 def test_nothing_runs_beside_a_suite_that_runs_alone(main: Callable[..., int], tmp_path: Path):
     suites = {
-        "first": program("leave('first')"),
-        "other": program("wait('first')", "leave('busy')", "time.sleep(0.3)", "pathlib.Path('busy').unlink()"),
-        "alone": program(
-            "time.sleep(0.1)", "sys.exit(pathlib.Path('busy').exists() or pathlib.Path('third').exists())"
-        ),
-        "third": program("leave('third')"),
+        "first": script("leave('first')"),
+        "other": script("wait('first')", "leave('busy')", "time.sleep(0.3)", "pathlib.Path('busy').unlink()"),
+        "alone": script("time.sleep(0.1)", "sys.exit(pathlib.Path('busy').exists() or pathlib.Path('third').exists())"),
+        "third": script("leave('third')"),
     }
     assert main(list(suites), suites=suites, root=tmp_path, beside={"other", "third"}, alone={"alone"}) == 0
+
+
+def test_a_table_shows_several_runs_together(
+    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    suites = {"bad": suite("bad", tests=MIXED, folder=tmp_path), "good": suite("good", tests=PASSING, folder=tmp_path)}
+    for name in suites:
+        main([name], suites=suites, root=tmp_path)
+    capfd.readouterr()
+    status = main(["--table", *suites], suites=suites, root=tmp_path)
+    lines = capfd.readouterr().out.splitlines()
+    assert (status, lines[-2], lines[-1].split(" in ")[0]) == (1, "failed: bad", "==== 3 passed, 1 failed, 1 skipped")
+
+
+def test_a_table_shows_that_a_suite_did_not_run(
+    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    status = main(["--table", "other"], suites={"other": script()}, root=tmp_path)
+    assert (status, "FAILED: did not run" in capfd.readouterr().out) == (1, True)
+
+
+# -- tiers -------------------------------------------------------------------------------------------------------------
+
+
+def test_each_folder_of_tests_is_in_a_tier(program: ModuleType, root: Path):
+    commands = [command for tier in program.TIERS.values() for name in tier for command in program.SUITES[name]]
+    folders = {"/".join(each.split("/")[:2]) for command in commands for each in command if each.startswith("tests/")}
+    assert folders == {f"tests/{path.name}" for path in (root / "tests").iterdir() if any(path.glob("**/test_*.py"))}
+
+
+def test_no_suite_is_in_two_tiers(program: ModuleType):
+    names = [name for tier in program.TIERS.values() for name in tier]
+    assert len(names) == len({*names})
+
+
+def test_each_test_of_a_folder_in_both_tiers_is_in_exactly_one(program: ModuleType):
+    for folder in program.IN_BOTH_TIERS:
+        (some,), (rest,) = program.SUITES[folder], program.SUITES[f"{folder}-rest"]
+        differing = [pair for pair in zip(some, rest, strict=True) if len({*pair}) > 1]
+        report, (chosen, left) = differing
+        assert [each.endswith((f"/{folder}.xml", f"/{folder}-rest.xml")) for each in report] == [True, True]
+        assert (chosen, left) == ("-m=smoke", "-m=not smoke")
+
+
+def test_the_mark_stands_in_folders_in_both_tiers_only(program: ModuleType, root: Path):
+    mark = "mark." + "smoke"  # this file is searched as well
+    marked = {path for path in (root / "tests").rglob("test_*.py") if mark in path.read_text()}
+    assert {path.relative_to(root / "tests").parts[0] for path in marked} == {*program.IN_BOTH_TIERS}
+
+
+def test_what_imports_jupyterhub_or_kubespawner_is_tested_on_both_versions(program: ModuleType, root: Path):
+    found = set()
+    for path in (root / "gpuspawner").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if {name.partition(".")[0] for name in names} & {"jupyterhub", "kubespawner"}:
+                found.add(path.relative_to(root / "gpuspawner").parts[0])
+    assert {f"tests/unit/{name}" for name in found} <= {*program.VERSIONED}
+
+
+def test_both_environments_differ_in_jupyterhub_and_kubespawner_alone(root: Path):
+    newer, older = (
+        {line for line in (root / f"constraints/hub{number}.txt").read_text().splitlines() if "==" in line}
+        for number in (6, 5)
+    )
+    # aiohttp finds names with aiodns and pycares where they are; the tests' servers have addresses.
+    assert {line.partition("==")[0] for line in newer ^ older} == {
+        *("jupyterhub", "jupyterhub-kubespawner", "aiodns", "pycares"),
+    }

@@ -15,6 +15,7 @@ from devcluster.demo.occupy import occupy_simulated_nodes
 from devcluster.demo.values import LOCAL, Values
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
+from tests.browser.support.form_site import FormSite, Reader, demo_form
 from tests.browser.support.person import Person
 from tests.browser.support.quick_hub import quick_hub
 from tests.cluster.support.fixtures import api, cluster, pytest_runtest_makereport
@@ -30,6 +31,9 @@ NAMESPACE = "browser"
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "window(**options): options of the browser window, as Playwright's new_context has"
+    )
+    config.addinivalue_line(
+        "markers", "form_alone: ``person`` is at the demo's form without a hub, unless the test has ``servers`` as well"
     )
 
 
@@ -77,6 +81,17 @@ async def page(browser: Browser, request: pytest.FixtureRequest) -> AsyncIterato
     await context.close()
 
 
+@pytest.fixture(scope="session")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FormSite]:
+    """Serve the demo's form without a hub and a cluster."""
+    with demo_form(tmp_path_factory.mktemp("form")) as site:
+        yield site
+
+
 @pytest.fixture
-def person(page: Page, hub: Hub) -> Person:
-    return Person(page, hub.url, PASSWORD)
+def person(page: Page, request: pytest.FixtureRequest) -> Person:
+    """A person at the demo's hub; in front of its form alone where the test is marked so."""
+    is_alone = request.node.get_closest_marker("form_alone") is not None and "servers" not in request.fixturenames
+    if is_alone:
+        return Reader(page, request.getfixturevalue("form").url, "")
+    return Person(page, request.getfixturevalue("hub").url, PASSWORD)

@@ -10,6 +10,8 @@ from playwright.async_api import expect
 
 from tests.browser.support.person import Person
 
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
+
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CARD, TAKEN = "a100-40gb", "h100-80gb"
@@ -115,6 +117,14 @@ STATES: dict[str, Step] = {
 }
 
 
+# Without, with and with refused choices: `make test` looks at these.
+SOME = {"fresh", "waiting", "refused"}
+EACH_STATE = pytest.mark.parametrize(
+    "reach",
+    [pytest.param(step, id=name, marks=pytest.mark.smoke if name in SOME else ()) for name, step in STATES.items()],
+)
+
+
 async def complaints(person: Person) -> list[str]:
     """Return what axe-core finds wrong with the form, each with where it is."""
     await person.page.add_script_tag(path=AXE)
@@ -129,9 +139,8 @@ async def complaints(person: Person) -> list[str]:
     return [f"{rule['id']}: {', '.join(str(node['target']) for node in rule['nodes'])}" for rule in found["violations"]]
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="light")
-@pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
+@EACH_STATE
 async def test_nothing_is_wrong_in_light(person: Person, reach: Step) -> None:
     await person.log_in("reader")
     await reach(person)
@@ -139,7 +148,6 @@ async def test_nothing_is_wrong_in_light(person: Person, reach: Step) -> None:
     assert await complaints(person) == []
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(locale="zh-CN")
 async def test_nothing_is_wrong_in_another_language(person: Person) -> None:
     await person.log_in("reader")
@@ -148,9 +156,8 @@ async def test_nothing_is_wrong_in_another_language(person: Person) -> None:
     assert await complaints(person) == []
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
-@pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
+@EACH_STATE
 async def test_nothing_is_wrong_in_dark_and_narrow(person: Person, reach: Step) -> None:
     await person.log_in("reader")
     await reach(person)
@@ -158,7 +165,7 @@ async def test_nothing_is_wrong_in_dark_and_narrow(person: Person, reach: Step) 
     assert await complaints(person) == []
 
 
-@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.smoke
 async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
     await person.log_in("reader")
     await person.page.evaluate("document.querySelector('label[for=gpuspawner-cpu]').remove()")
@@ -166,7 +173,6 @@ async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
     assert any(each.startswith("label:") for each in await complaints(person))
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(forced_colors="active")
 async def test_the_picked_row_stands_out_in_forced_colors(person: Person) -> None:
     await person.log_in("reader")

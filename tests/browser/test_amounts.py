@@ -88,6 +88,7 @@ def pressed(form: Form, name: str) -> Locator:
     return common(form, name).and_(form.page.locator("[aria-pressed=true]"))
 
 
+@pytest.mark.smoke
 @WIDE
 async def test_a_common_amount_takes_one_press(form: Form) -> None:
     await form.open()

@@ -58,6 +58,7 @@ async def test_verdict_and_start_are_in_sight_in_a_bar_of_little_height(
     assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
+@pytest.mark.smoke
 @WIDE
 async def test_a_type_its_verdict_and_start_are_in_sight_together_after_one_action(form: Form) -> None:
     form.site.options = {"image": "image-1"}

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 from tests.browser.support.person import Person
 from tests.cluster.support.servers import Servers
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
 CARD = "a100-40gb"
 LOOK = """(line) => {
@@ -18,7 +18,7 @@ LOOK = """(line) => {
     return [line.className, line.textContent, color, borderColor, fontSize, marginTop, boxShadow];
 }"""
 WRONG = [
-    pytest.param({"cpu": "9999"}, "Enter 0.25 to 4 cores.", id="out of bounds"),
+    pytest.param({"cpu": "9999"}, "Enter 0.25 to 4 cores.", id="out of bounds", marks=pytest.mark.smoke),
     pytest.param({"cpu": "1.1"}, "Use a multiple of 0.25 cores.", id="off step"),
     pytest.param({"memory": "lots"}, "Enter a number, such as 2G.", id="no number"),
     pytest.param({"cpu": "0,5"}, "Enter it as 0.5.", id="comma"),
@@ -54,6 +54,7 @@ async def test_an_error_looks_the_same_from_script_and_server(person: Person, ty
     await expect(line).to_be_hidden()
 
 
+@pytest.mark.smoke
 async def test_start_with_wrong_fields_leads_to_the_first_one(person: Person) -> None:
     page = person.page
     await person.log_in("hasty")
@@ -88,6 +89,7 @@ async def test_a_wrong_field_that_is_folded_in_is_shown(person: Person) -> None:
     await expect(person.field("run_time")).to_be_focused()
 
 
+@pytest.mark.smoke
 async def test_after_a_refused_form_the_focus_is_on_the_summary_with_links(person: Person) -> None:
     await person.log_in("sender")
     await person.field("cpu").fill("9999")

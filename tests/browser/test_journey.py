@@ -15,6 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 CARD = "a100-40gb"
 
 
+@pytest.mark.smoke
 async def test_from_login_to_a_notebook_cell_that_prints_the_chosen_gpus(person: Person, servers: Servers) -> None:
     try:
         await person.log_in("ada")
@@ -39,6 +40,7 @@ async def test_from_login_to_a_notebook_cell_that_prints_the_chosen_gpus(person:
         servers.stop("ada")
 
 
+@pytest.mark.smoke
 async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Person) -> None:
     await person.log_in("grace")
     await person.field("cpu").fill("1.5")
@@ -51,6 +53,7 @@ async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Pers
     await expect(sentence).to_have_text("JupyterLab · 1.5 CPUs · 2 GiB RAM · 3 × A100 40 GB · up to 4 hours")
 
 
+@pytest.mark.smoke
 async def test_a_preset_fills_in_the_form(person: Person) -> None:
     await person.log_in("grace")
 
@@ -77,6 +80,7 @@ async def test_types_found_by_their_labels_stand_beside_the_administrators(perso
     await expect(person.page.locator("#spawn_form")).to_contain_text(re.compile("1g.5gb", re.IGNORECASE))
 
 
+@pytest.mark.smoke
 async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(person: Person) -> None:
     await person.log_in("grace")
     await person.pick("image", "jupyterlab")
@@ -137,6 +141,7 @@ async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script
     await expect(person.page.locator(".feedback-container button")).to_be_visible()
 
 
+@pytest.mark.smoke
 async def test_start_pressed_twice_starts_once(person: Person, servers: Servers) -> None:
     posts: list[str] = []
     await person.log_in("eager")
@@ -150,6 +155,7 @@ async def test_start_pressed_twice_starts_once(person: Person, servers: Servers)
         servers.stop("eager")
 
 
+@pytest.mark.smoke
 async def test_the_form_asks_nothing_of_any_other_address(person: Person) -> None:
     asked: list[str] = []
     person.page.on("request", lambda request: asked.append(request.url))

@@ -10,11 +10,12 @@ from playwright.async_api import expect
 from tests.browser.support.person import Person
 from tests.cluster.support.servers import Servers
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
 CARD = "a100-40gb"
 
 
+@pytest.mark.smoke
 async def test_login_choice_and_start_without_a_mouse(person: Person, servers: Servers) -> None:
     keys = person.page.keyboard
     try:
@@ -48,6 +49,7 @@ async def test_login_choice_and_start_without_a_mouse(person: Person, servers: S
         servers.stop("keys")
 
 
+@pytest.mark.smoke
 async def test_every_control_has_a_name_for_those_who_cannot_see_it(person: Person) -> None:
     await person.log_in("listener")
 
@@ -62,6 +64,7 @@ async def test_every_control_has_a_name_for_those_who_cannot_see_it(person: Pers
     assert unnamed == []
 
 
+@pytest.mark.smoke
 async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: Person) -> None:
     await person.log_in("listener")
     card = person.choice("gpu", "a100-40gb")
@@ -72,6 +75,7 @@ async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: 
     )
 
 
+@pytest.mark.smoke
 async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> None:
     await person.log_in("listener")
     await person.field("cpu").fill("1.1")

@@ -9,13 +9,14 @@ from playwright.async_api import expect
 
 from tests.browser.support.person import Person
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
 GERMAN = pytest.mark.window(locale="de-DE")
 CHINESE = pytest.mark.window(locale="zh-CN")
 CARD, TAKEN = "a100-40gb", "h100-80gb"
 
 
+@pytest.mark.smoke
 @GERMAN
 async def test_the_form_is_in_german(person: Person) -> None:
     await person.log_in("german")

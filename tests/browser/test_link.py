@@ -14,6 +14,7 @@ CARD = "a100-40gb"
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 
 
+@pytest.mark.smoke
 @pytest.mark.window(permissions=CLIPBOARD)
 async def test_a_copied_link_asks_about_the_same_choice_and_starts_it(person: Person, servers: Servers) -> None:
     page = person.page

@@ -7,19 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kubernetes.client import ApiClient
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Page, expect
 
-from devcluster import Cluster
-from devcluster.hub import Hub
-from devcluster.hub_config import HubSettings
 from tests.browser.support import many, sight
+from tests.browser.support.form_site import FormSite, Reader, fill, form_site
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
 from tests.browser.test_accessibility import complaints
-from tests.cluster.support.fixtures import offer
-from tests.cluster.support.pods import Pods
-from tests.cluster.support.servers import Servers
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -33,20 +27,17 @@ Step = Callable[[Person], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
-def many_hub(cluster: Cluster, api: ApiClient) -> Iterator[Hub]:
-    chosen = HubSettings(
-        namespace="many",
-        gpuspawner=offer(cluster, **many.settings(cluster.notebook_image)),
-        # No server answers in the pods of simulated nodes.
-        extra={"Spawner": {"http_timeout": 900, "start_timeout": 900}},
-    )
-    with many.nodes(api, image=cluster.pause_image), Hub(cluster, chosen) as running:
-        yield running
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FormSite]:
+    nodes = many.nodes()
+    busy = [fill(node) for slug, node in nodes.items() if not many.KINDS[slug].free]
+    folder = tmp_path_factory.mktemp("many")
+    with form_site(folder, settings=many.settings(), nodes=list(nodes.values()), pods=busy) as site:
+        yield site
 
 
 @pytest.fixture
-def finder(page: Person, many_hub: Hub) -> Person:
-    return Person(page, many_hub.url, "any password")
+def finder(page: Page, site: FormSite) -> Person:
+    return Reader(page, site.url, "")
 
 
 def search(person: Person, name: str) -> Locator:
@@ -153,22 +144,18 @@ async def test_a_named_image_is_picked_with_two_actions(finder: Person) -> None:
 
 
 @pytest.mark.window(viewport=SCREEN)
-async def test_rows_found_by_search_start(finder: Person, api: ApiClient, many_hub: Hub) -> None:
-    servers = Servers(many_hub, Pods(api, many_hub.settings.namespace))
+async def test_rows_found_by_search_start(finder: Person, site: FormSite) -> None:
     await finder.log_in("quick-finder")
     await search(finder, "Find an image").fill("torch")
     await finder.pick("image", "image-1")
     await search(finder, "Find a GPU").fill("mi300")
     await search(finder, "Find a GPU").press("Enter")
     await expect(finder.page).to_have_url(re.compile("/hub/spawn$"))
-    try:
-        await finder.start()
-        # Whatever page comes: nothing answers in pods of simulated nodes.
-        await finder.page.wait_for_url(re.compile("/hub/spawn-pending/|/user/"), wait_until="commit")
 
-        assert servers.pods.of("quick-finder").spec.containers[0].resources.limits["amd.com/gpu"] == "1"
-    finally:
-        servers.stop("quick-finder")
+    await finder.start()
+
+    await expect(finder.page).to_have_title("Sent")
+    assert site.pods[-1]["spec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] == "1"
 
 
 @pytest.mark.window(viewport=SCREEN)

@@ -132,6 +132,7 @@ async def shown(page: Page) -> list[str]:
     return found
 
 
+@pytest.mark.smoke
 async def test_a_type_that_becomes_free_appears_and_what_stands_before_it_does_not_move(page: Page, site: Site) -> None:
     await opened(page, site, "bravo", "charlie", "juliett", "slice")
     assert await shown(page) == ["alpha", "delta", "echo", "foxtrot", "golf", "hotel", "india"]

@@ -178,6 +178,7 @@ async def set_visible(page: Page, visible: bool) -> None:
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
+@pytest.mark.smoke
 async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page) -> None:
     await expect(capacity(opened, 1)).to_have_text("3 of 8 free")
     await expect(about(opened, 1).locator(".gs-details")).to_contain_text("1 of 8 broken")
@@ -221,6 +222,7 @@ async def test_a_choice_without_a_gpu_is_the_servers_to_judge(opened: Page) -> N
     await expect(verdict(opened)).to_contain_text("Starts now: room for 2 like this.")
 
 
+@pytest.mark.smoke
 async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) -> None:
     site.free = 0
     await opened.clock.run_for(REFRESH_MS)

@@ -9,7 +9,7 @@ from tests.browser.support.person import Person
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
 HOURS = "up to 1 hour 30 minutes"
 DEADLINE_S = 90 * 60
@@ -28,6 +28,7 @@ def sizes(pods: Pods, user: str) -> list[str]:
     return [each.empty_dir.size_limit for each in pods.of(user).spec.volumes if each.name == "gpuspawner-shm"]
 
 
+@pytest.mark.smoke
 async def test_it_is_one_click_further_than_the_other_fields(person: Person) -> None:
     await person.log_in("rare")
     await expect(person.field("cpu")).to_be_visible()

@@ -101,6 +101,7 @@ async def complaints(page: Page) -> list[str]:
 # -- what it says ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 async def test_the_page_says_what_a_server_waits_for_where_it_is_in_line_and_how_long(
     person: Person, servers: Servers
 ) -> None:

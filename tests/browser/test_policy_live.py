@@ -166,6 +166,7 @@ def told(page: Page, name: str) -> Locator:
     return page.locator(f"#gpuspawner-{name}")
 
 
+@pytest.mark.smoke
 async def test_denied_rows_are_greyed_with_their_reason_and_the_keyboard_passes_them_by(page: Page, site: Site) -> None:
     await open_form(page, site)
 

@@ -202,6 +202,7 @@ def form(page: Page, site: Site) -> Form:
 COURSE_FIELDS = {"preset:course:size": ["small"], "preset:course:image": ["lab"], "preset-image:course:image": [""]}
 
 
+@pytest.mark.smoke
 async def test_only_the_presets_and_their_buttons_are_there(form: Form) -> None:
     await form.open()
     await expect(form.page.locator("h2")).to_have_text(["Presets"])

@@ -42,6 +42,7 @@ async def _brightness(page: Page) -> float:
     return (red + green + blue) / 3 / 255
 
 
+@pytest.mark.smoke
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(color_scheme="light", viewport={"width": 1000, "height": 1560})
 async def test_the_form_in_light(person: Person, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from playwright.async_api import Locator, expect
 from tests.browser.support.person import Person
 from tests.cluster.support.servers import Servers
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
 CARD = "a100-40gb"
 
@@ -57,6 +57,7 @@ async def test_start_alone_starts_the_first_preset(person: Person, servers: Serv
         servers.stop("first-timer")
 
 
+@pytest.mark.smoke
 async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Servers) -> None:
     try:
         await arrive(person, "quick")

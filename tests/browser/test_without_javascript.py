@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(java
 CARD = "a100-40gb"
 
 
+@pytest.mark.smoke
 async def test_the_form_starts_a_server_with_the_chosen_gpus(person: Person, servers: Servers) -> None:
     try:
         await person.log_in("plain")
@@ -41,6 +42,7 @@ async def test_a_preset_starts_with_one_press(person: Person, servers: Servers) 
         servers.stop("hasty")
 
 
+@pytest.mark.smoke
 async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(person: Person) -> None:
     await person.log_in("wrong")
     await person.field("cpu").fill("lots")

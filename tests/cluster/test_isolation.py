@@ -59,11 +59,13 @@ def users(api: ApiClient, servers: Servers) -> Iterator[Users]:
         yield Users(servers, servers.hub.settings.python)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("user", CHOICES)
 def test_a_user_sees_as_many_devices_as_chosen(users: Users, user: str) -> None:
     assert len(users.probe(user)["devices"]) == COUNTS[user]
 
 
+@pytest.mark.smoke
 def test_no_two_users_share_a_device(users: Users) -> None:
     assert len(set().union(*(users.numbers(user) for user in CHOICES))) == sum(COUNTS.values())
 
@@ -74,6 +76,7 @@ def test_a_user_may_open_each_device_of_their_own(users: Users, user: str) -> No
     assert {device["answer"] for device in users.probe(user)["devices"].values()} == {"ENXIO"}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("user", CHOICES)
 def test_a_device_file_a_user_makes_for_anothers_gpu_cannot_be_opened(users: Users, user: str) -> None:
     others = users.numbers_of_others(user)
@@ -81,6 +84,7 @@ def test_a_device_file_a_user_makes_for_anothers_gpu_cannot_be_opened(users: Use
     assert users.probe(user, *others)["forged"] == dict.fromkeys(others, "EPERM")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("user", CHOICES)
 def test_setting_nvidia_visible_devices_in_the_notebook_gains_nothing(users: Users, user: str) -> None:
     others = users.numbers_of_others(user)

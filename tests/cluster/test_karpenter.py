@@ -101,6 +101,7 @@ def test_of_a_pool_whose_limit_is_less_than_a_machine_nothing_is_expected(
         assert (answer.status, servers.pods.find("pessimist"), karpenter.nodes(TIGHT)) == (409, None, []), answer
 
 
+@pytest.mark.smoke
 def test_what_the_form_says_of_new_nodes_is_what_karpenter_does(
     api: ApiClient, karpenter: Karpenter, pool: str, servers: Servers
 ) -> None:

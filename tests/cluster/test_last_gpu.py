@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+import pytest
+
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_client import Answer
@@ -30,6 +32,7 @@ SERVER_ERROR = re.compile(r"\] 5\d\d [A-Z]+ /.*")
 """A request in JupyterHub's log that was answered with a fault of the hub's own."""
 
 
+@pytest.mark.smoke
 def test_of_ten_users_one_gets_the_last_gpu_and_nine_a_truthful_wait(
     cluster: Cluster, hub: Hub, servers: Servers, pods: Pods
 ) -> None:

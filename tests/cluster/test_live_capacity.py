@@ -129,6 +129,7 @@ async def until_the_same(store: ClusterStore, api: ApiClient) -> Inventory:
     return inventory
 
 
+@pytest.mark.smoke
 async def test_counts_are_those_of_a_fresh_list_after_random_changes(api: ApiClient, kubeconfig: Path) -> None:
     changes = Changes(api, seed=SEED)
     try:

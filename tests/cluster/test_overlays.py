@@ -24,7 +24,10 @@ NO_OVERLAYS = {BASE, "rbac", "without-an-image"}
 OVERLAYS = sorted({path.stem for path in FOLDER.glob("*.yaml")} - NO_OVERLAYS)
 
 
-@pytest.fixture(scope="module", params=[BASE, *OVERLAYS])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.smoke if name == "gke" else ()) for name in (BASE, *OVERLAYS)],
+)
 def trial(
     request: pytest.FixtureRequest, cluster: Cluster, api: ApiClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Trial]:

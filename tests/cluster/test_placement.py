@@ -6,13 +6,14 @@ import pytest
 from kubernetes.client import ApiClient
 
 from tests.cluster.support import nodes
-from tests.cluster.support.fleet import KINDS, TAINTED, Kind
+from tests.cluster.support.fleet import KINDS, TAINTED, WHOLE_CARD, Kind
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
 
 
+@pytest.mark.smoke
 def test_the_form_offers_every_gpu_type_of_the_fleet_with_its_numbers(servers: Servers) -> None:
     visitor = Visitor(servers.hub.url)
     visitor.log_in("reader")
@@ -23,7 +24,13 @@ def test_the_form_offers_every_gpu_type_of_the_fleet_with_its_numbers(servers: S
     assert numbers == {kind.slug: (kind.total, kind.most) for kind in KINDS.values()}
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=pytest.mark.smoke if kind is WHOLE_CARD else ())
+        for name, kind in KINDS.items()
+    ],
+)
 def test_a_server_with_a_gpu_lands_on_a_node_that_has_this_gpu(
     api: ApiClient, servers: Servers, pods: Pods, kind: Kind
 ) -> None:
@@ -48,6 +55,7 @@ def test_only_a_server_with_its_gpu_tolerates_a_pools_taint(servers: Servers, po
     }
 
 
+@pytest.mark.smoke
 def test_servers_without_gpu_land_on_cpu_nodes_while_those_have_room(
     api: ApiClient, servers: Servers, pods: Pods
 ) -> None:

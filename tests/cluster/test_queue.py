@@ -87,6 +87,7 @@ def servers(cluster: Cluster, api: ApiClient, kueue: Kueue) -> Iterator[Servers]
         yield Servers(hub, Pods(api, NAMESPACE))
 
 
+@pytest.mark.smoke
 def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_server_wait(
     servers: Servers, kueue: Kueue
 ) -> None:
@@ -110,6 +111,7 @@ def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_serve
     assert told_second.startswith(f"Waiting in the queue {queue}. 1 is ahead of you. ")
 
 
+@pytest.mark.smoke
 def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the_start(
     servers: Servers, kueue: Kueue, api: ApiClient
 ) -> None:

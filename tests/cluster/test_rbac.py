@@ -171,6 +171,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.smoke
 def test_the_hub_asks_for_all_that_the_file_grants_and_for_nothing_else(cluster: Cluster, site: Site) -> None:
     for loss in LOSSES.values():
         settle(site, loss, loss.whole)

@@ -91,6 +91,7 @@ def chart_hub(cluster: Cluster, api: ApiClient) -> Iterator[ChartHub]:
         yield ChartHub(hub, api)
 
 
+@pytest.mark.smoke
 def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiClient, chart_hub: ChartHub) -> None:
     servers = chart_hub.servers
     visitor = Visitor(chart_hub.hub.url)

@@ -64,6 +64,7 @@ def test_a_wrong_field_is_refused_by_name_with_what_is_allowed(
     assert (answer.status, field in answer.message, allowed in answer.message) == (400, True, True), answer
 
 
+@pytest.mark.smoke
 def test_a_refused_request_leaves_neither_pod_nor_volume_claim(servers: Servers, pods: Pods) -> None:
     for options, _, _ in WRONG[:4]:
         servers.ask("tidy", options)
@@ -105,6 +106,7 @@ def both_pods(servers: Servers, pods: Pods) -> tuple[V1Pod, V1Pod]:
         return by_form, pods.of("twin")
 
 
+@pytest.mark.smoke
 def test_the_contracts_json_makes_the_same_pod_as_the_form(both_pods: tuple[V1Pod, V1Pod]) -> None:
     by_form, by_rest = both_pods
 

@@ -22,6 +22,7 @@ from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
 
 
+@pytest.mark.smoke
 def test_a_server_keeps_running_while_the_hub_restarts(hub: Hub, servers: Servers, pods: Pods) -> None:
     with servers.running({"steady": {"gpu": WHOLE_CARD.slug}}):
         before = pods.of("steady").metadata.uid
@@ -43,6 +44,7 @@ def test_a_server_can_be_stopped_by_the_hub_that_came_after(hub: Hub, servers: S
         assert pods.find("heir") is None
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("is_killed", [False, True], ids=["terminated", "killed"])
 def test_a_server_that_waits_for_a_gpu_goes_on_waiting_while_the_hub_restarts(
     cluster: Cluster, hub: Hub, servers: Servers, pods: Pods, is_killed: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from kubernetes.client import ApiClient
 
 from devcluster import Cluster
@@ -15,6 +16,7 @@ from tests.cluster.support.servers import Servers
 from tests.cluster.support.starts import starting
 
 
+@pytest.mark.smoke
 def test_a_server_that_finds_too_few_gpus_waits_and_says_so_and_starts_when_they_are_free(
     cluster: Cluster, servers: Servers, pods: Pods
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -14,29 +14,29 @@ from tests.fuzz.support.sites import SITES, Site
 from tests.fuzz.support.stand import Stand
 from tests.fuzz.support.tally import table
 from tests.unit.conftest import no_certificate_authorities
-from tests.unit.hub.conftest import spawners, use_api
+from tests.unit.hub.conftest import spawners, use_api_at
 from tests.unit.kube.watch_server import NODES, NVIDIA_CLASS, RUNTIME_CLASSES, serve_watches
 
-__all__ = ["no_certificate_authorities", "use_api"]
+__all__ = ["no_certificate_authorities"]
 
 
-@pytest.fixture(params=SITES, ids=lambda site: site.name)
+@pytest.fixture(scope="module", params=SITES, ids=lambda site: site.name)
 def site(request: pytest.FixtureRequest) -> Site:
     return request.param
 
 
-@pytest.fixture
-def stand(site: Site, use_api: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Stand]:
-    """One spawner for all requests of a test, as the hub keeps one for all starts of a person."""
-    with asyncio.Runner() as runner:
+@pytest.fixture(scope="module")
+def stand(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """One spawner for all requests to a site, as the hub keeps one for all starts of a person."""
+    with asyncio.Runner() as runner, pytest.MonkeyPatch.context() as patch:
         stack = AsyncExitStack()
 
         async def begin() -> Stand:
             server = await stack.enter_async_context(serve_watches())
             server.put(NODES, *site.nodes)
             server.put(RUNTIME_CLASSES, NVIDIA_CLASS)
-            use_api(server.url)
-            make = await stack.enter_async_context(spawners(monkeypatch))
+            use_api_at(server.url, tmp_path_factory.mktemp(site.name), patch)
+            make = await stack.enter_async_context(spawners(patch))
             spawner = make(settings=site.settings, kubespawner=site.kubespawner)
             usual = KubeSpawner(hub=spawner.hub, user=spawner.user, config=spawner.config, oauth_client_id="unused")
             usual.clear_state()

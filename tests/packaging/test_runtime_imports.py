@@ -8,7 +8,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.smoke
+
 # Distribution in the hub image → names imported from it. JupyterHub or KubeSpawner needs each of them, so every image
 # that can run KubeSpawner has them.
 IN_THE_HUB_IMAGE = {

@@ -18,6 +18,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.smoke
+
 # Folder of the repository → where it is in the wheel.
 PACKED = {"gpuspawner": "gpuspawner", "templates": "gpuspawner/templates", "helm-values": "gpuspawner/helm-values"}
 MINIFIED = sorted(path.name for path in (ROOT / "templates").iterdir() if path.suffix in {".css", ".js"})

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kubernetes.client import ApiClient, CoreV1Api
-
-from devcluster.demo.occupy import NAMESPACE, occupant
-from devcluster.hub_rbac import ensure_namespace
 from devcluster.simulated import Pool
 
 LONG = "For training large models; ask your group before you take more than four of them for longer than a single day."
@@ -128,52 +122,29 @@ _IMAGES = [
 ]
 
 
-def settings(image: str) -> dict[str, Any]:
-    """Return the site's settings.
-
-    :param image: reference of an image that the nodes have.
-    """
+def settings() -> dict[str, Any]:
+    """Return the site's settings."""
     images = {
-        f"image-{number}": {"display_name": name, "description": about, "image": image, "order": number}
+        f"image-{number}": {"display_name": name, "description": about, "image": "lab:1", "order": number}
         for number, (name, about) in enumerate(_IMAGES)
     }
     gpus = {slug: {**kind.settings, "order": number} for number, (slug, kind) in enumerate(KINDS.items())}
     return {
         "images": images,
+        "cpu": {"min": 0.5, "max": 4, "step": 0.5, "default": 1},
+        "memory": {"min": "512M", "max": "8G", "step": "512M", "default": "1G"},
         "gpus": gpus,
         "discover_gpus": False,
         "policy": {"default": {"gpus": [slug for slug in gpus if slug != DENIED]}},
     }
 
 
-@contextmanager
-def nodes(api: ApiClient, *, image: str) -> Iterator[None]:
-    """Add the site's nodes to a cluster, with pods that fill those that are in use, and remove both at the end.
-
-    :param image: reference of the image of these pods.
-    """
-    ensure_namespace(api, NAMESPACE)
-    core: Any = CoreV1Api(api)  # typed for its own models only, though it takes plain dicts as well
-    added, pods = [], []
-    try:
-        for slug, kind in KINDS.items():
-            if kind.free is None:
-                continue
-            (node,) = Pool(
-                name=f"many-{slug}",
-                count=1,
-                allocatable={"cpu": "64", "memory": "512Gi", kind.resource: "8"},
-                labels={kind.label: kind.product},
-            ).nodes()
-            found = core.create_node(node)
-            added.append(found.metadata.name)
-            if not kind.free:
-                pod = occupant(found, image=image)
-                pods.append(pod["metadata"]["name"])
-                core.create_namespaced_pod(NAMESPACE, pod)
-        yield
-    finally:
-        for name in pods:
-            core.delete_namespaced_pod(name, NAMESPACE, grace_period_seconds=0)
-        for name in added:
-            core.delete_node(name)
+def nodes() -> dict[str, dict[str, Any]]:
+    """Return the site's nodes by the GPU types that they have."""
+    found = {}
+    for slug, kind in KINDS.items():
+        if kind.free is not None:
+            allocatable = {"cpu": "64", "memory": "512Gi", kind.resource: "8"}
+            pool = Pool(name=f"many-{slug}", count=1, allocatable=allocatable, labels={kind.label: kind.product})
+            (found[slug],) = pool.nodes()
+    return found

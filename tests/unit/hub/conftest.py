@@ -83,22 +83,26 @@ async def server() -> AsyncIterator[WatchServer]:
         yield answering
 
 
+def use_api_at(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make KubeSpawner talk to an address: it reads a kubeconfig once and shares its clients.
+
+    :param folder: for the kubeconfig.
+    """
+    kubeconfig = folder / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": url}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    users = [{"name": "u", "user": {"token": "t"}}]
+    document = {"clusters": [cluster], "contexts": [context], "users": users, "current-context": "c"}
+    kubeconfig.write_text(yaml.safe_dump(document))
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    monkeypatch.setattr(Configuration, "_default", None)
+    kubespawner.clients.load_config.cache_clear()
+
+
 @pytest.fixture
 def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Make KubeSpawner talk to an address: it reads a kubeconfig once and shares its clients."""
-
-    def use(url: str) -> None:
-        kubeconfig = tmp_path / "kubeconfig"
-        cluster = {"name": "c", "cluster": {"server": url}}
-        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-        users = [{"name": "u", "user": {"token": "t"}}]
-        document = {"clusters": [cluster], "contexts": [context], "users": users, "current-context": "c"}
-        kubeconfig.write_text(yaml.safe_dump(document))
-        monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
-        monkeypatch.setattr(Configuration, "_default", None)
-        kubespawner.clients.load_config.cache_clear()
-
-    return use
+    """Make KubeSpawner talk to an address, for one test."""
+    return lambda url: use_api_at(url, tmp_path, monkeypatch)
 
 
 @asynccontextmanager
