@@ -55,11 +55,9 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
         return _describe_lost_node()
     step = _find_last_step(events)
     if step is not None and step.reason in _VOLUME_TROUBLES:
-        return _describe_volume_trouble(step)
+        return _describe_volume_trouble(step, pod)
     if step is not None and step.reason in _OTHER_TROUBLES:
-        sentence = format_runtime_fault(RuntimeFault.OVERLOAD, "")
-        node = as_text(as_dict(pod.get("spec")).get("nodeName"))
-        return replace(_make_alarm(step, sentence), admin_text=_format_line(f"the node {node}: {step.message}"))
+        return _make_alarm(step, pod, sentence=format_runtime_fault(RuntimeFault.OVERLOAD, ""))
     if step is not None and step.reason == "Pulling":
         return _describe_pulling(step, facts, events=events)
     if step is not None or any(each.is_running or each.end_reason for each in read_containers(pod)):
@@ -143,20 +141,22 @@ def _format_program_starting() -> str:
     return gettext("The program of your server is starting.")
 
 
-def _describe_volume_trouble(step: SourcedEvent) -> ProgressMessage:
+def _describe_volume_trouble(step: SourcedEvent, pod: Mapping[str, object]) -> ProgressMessage:
     if "Multi-Attach" in step.message:
         sentence = gettext("A disk of your server is still in use on another node. That may take some minutes.")
-    elif "not found" in step.message and ("secret" in step.message or "configmap" in step.message):
-        sentence = gettext("Something that the server is set up with is missing in the cluster.")
+    elif classify_runtime_error(step.message) is RuntimeFault.MISSING_OBJECT:
+        sentence = format_runtime_fault(RuntimeFault.MISSING_OBJECT, "")
         failure = StartFailure(code="container_config", sentence=sentence)
-        return replace(_make_alarm(step, sentence), failure=failure, after_s=STUCK_AFTER_S)
+        return replace(_make_alarm(step, pod, sentence=sentence), failure=failure, after_s=STUCK_AFTER_S)
     else:
         sentence = gettext("A disk of your server cannot be reached yet; it is tried again.")
-    return _make_alarm(step, sentence)
+    return _make_alarm(step, pod, sentence=sentence)
 
 
-def _make_alarm(step: SourcedEvent, sentence: str) -> ProgressMessage:
-    return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=step, is_alarm=True)
+def _make_alarm(step: SourcedEvent, pod: Mapping[str, object], *, sentence: str) -> ProgressMessage:
+    node = as_text(as_dict(pod.get("spec")).get("nodeName"))
+    admin_text = _format_line(f"the node {node}: {step.message}")
+    return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=step, is_alarm=True, admin_text=admin_text)
 
 
 def _describe_lost_node() -> ProgressMessage:
@@ -403,8 +403,9 @@ def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) 
         events, {EventSource.KUBELET}, reasons={"FailedToRetrieveImagePullSecret"}
     ):
         sentence = join_sentences(sentence, format_missing_secret())
+    needs_admin = failure in (PullFailure.DAMAGED_STORE, PullFailure.UNTRUSTED)
+    admin_text = format_admin_text(container, event) if needs_admin else ""
     if code is None:
-        admin_text = format_admin_text(container, event) if failure is PullFailure.DAMAGED_STORE else ""
         return ProgressMessage(
             stage=Stage.PULLING, sentence=sentence, event=event, is_alarm=True, admin_text=admin_text
         )
@@ -413,9 +414,10 @@ def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) 
     after_s = 0.0 if tries >= _SECOND_TRY else CONFIRMED_AFTER_S
     if code == "image_not_found" and container.waiting == "ImagePullBackOff":
         after_s = min(after_s, _ABSENT_AFTER_S)
-    return _make_failing_message(
+    message = _make_failing_message(
         Stage.PULLING, StartFailure(code=code, sentence=sentence), event=event, after_s=after_s
     )
+    return replace(message, admin_text=admin_text)
 
 
 def format_missing_secret() -> str:

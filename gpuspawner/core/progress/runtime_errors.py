@@ -48,7 +48,7 @@ _RULES = tuple(
             RuntimeFault.DEVICE,
             r"nvidia-c(?:ontainer-|tk|di-hook)|libnvidia-|libcuda\.so|_nvidia\.so|unresolvable CDI device"
             r"|CDI device injection failed|failed to inject CDI|custom device \S{0,4}/dev/|stat \S{0,4}/dev/"
-            r"|amd-container-|amd-ctk",
+            r"|amd-container-|amd-ctk|running (?:\w{1,40} )?hook #\d",
         ),
         (
             RuntimeFault.DISK,
@@ -63,7 +63,7 @@ _RULES = tuple(
             r"executable file|open executable|not found in \$PATH|\bexec: \\{0,3}[\"`]|exec user process",
             r"not found|no such file or directory",
         ),
-        (RuntimeFault.MISSING_OBJECT, r"\b(?:secret|configmap)s?\b", r"not found|couldn't find key|non-existent"),
+        (RuntimeFault.MISSING_OBJECT, r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|couldn't find key"),
     )
 )
 """Each fault with patterns, all of which the message must match; the first fault that matches counts."""

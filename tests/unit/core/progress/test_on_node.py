@@ -149,7 +149,7 @@ def test_a_start_has_messages_without_any_event(raw: Json, sentence: str):
 def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reason: str, message: str, sentence: str):
     held_up = event(component, reason, message, at_s=1)
     found = told(held_up)
-    assert (found.sentence, found.is_alarm) == (sentence, True)
+    assert (found.sentence, found.is_alarm, found.admin_text) == (sentence, True, f"the node n: {message}")
     assert told(held_up, event("kubelet", "Pulled", at_s=2)).is_alarm is False
 
 
@@ -159,7 +159,13 @@ def test_what_holds_a_start_up_is_an_alarm_until_it_goes_on(component: str, reas
         ('MountVolume.SetUp failed for volume "v" : configmap "absent" not found', "container_config"),
         ('MountVolume.SetUp failed for volume "v" : references non-existent secret key: a', None),
         ("Unable to attach or mount volumes: timed out", None),
+        (
+            'MountVolume.MountDevice failed for volume "secret-data" : driver name efs.csi.aws.com not found in the'
+            " list of registered CSI drivers",
+            None,
+        ),
     ],
+    ids=["ConfigMap", "key of a Secret", "timeout", "driver of a volume"],
 )
 def test_a_start_with_a_missing_volume_is_given_up_after_a_while(message: str, code: str | None):
     found = told(event("kubelet", "FailedMount", message))

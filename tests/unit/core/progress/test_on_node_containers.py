@@ -153,9 +153,11 @@ def test_a_node_that_has_lost_a_part_of_an_image_tries_again_and_is_named_in_the
 )
 def test_a_registry_that_the_node_does_not_trust_ends_the_start_like_one_that_refuses(message: str):
     raw = [event("kubelet", "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets (regcred)")]
-    found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", message))]), parse_events(raw))
+    own = pod(node="n1", containers=[container(waits("ErrImagePull", message))])
+    found = find_container_trouble(own, parse_events(raw))
     sentence = f"The node can't connect securely to the registry of the image {IMAGE}. Ask an admin."
     assert found is not None
+    assert found.admin_text == f"container notebook on the node n1: {message}"
     assert (found.failure, found.after_s) == (StartFailure(code="image_pull_denied", sentence=sentence), 20.0)
 
 

@@ -30,6 +30,12 @@ CLI = f"{HOOK}Auto-detected mode as 'legacy'\nnvidia-container-cli: "
             "device",
             id="driver and library of two versions",
         ),
+        pytest.param(
+            f"{RUNC}error running createContainer hook #5: exit status 3, stdout: , stderr:"
+            " No help topic for 'disable-device-node-modification': unknown",
+            "device",
+            id="a hook of CDI and a toolkit of two versions",
+        ),
         pytest.param(f"{CLI}initialization error: nvml error: driver not loaded: unknown", "device", id="not loaded"),
         pytest.param(f"{CLI}device error: GPU-1b2c: unknown device: unknown", "device", id="a GPU that is gone"),
         pytest.param(
