@@ -229,7 +229,8 @@ def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
     """
     parsed = parse_events([event])[0]
     pod = as_dict(parsed.raw.get("involvedObject") or parsed.raw.get("regarding"))
-    kept: dict[str, object] = {name: parsed.raw.get(name) for name in _FIELDS}
+    fields = ((name, parsed.raw.get(name)) for name in _FIELDS)
+    kept: dict[str, object] = {name: as_message(raw) if isinstance(raw, str) else raw for name, raw in fields}
     kept["message"] = _scrub_message(parsed, name=as_text(pod.get("name")), namespace=as_text(pod.get("namespace")))
     kept["source"] = {"component": as_text(as_dict(parsed.raw.get("source")).get("component"))}
     kept["involvedObject"] = {key: as_text(pod.get(key)) for key in ("kind", "namespace", "name")}

@@ -133,6 +133,12 @@ def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
     }
 
 
+def test_no_text_of_an_event_is_longer_than_a_message_may_be():
+    raw = event("kubelet", "Pulling", "x" * 64_000) | {"reportingComponent": "y" * 64_000}
+    kept = scrub_event(raw)
+    assert (kept["message"], kept["reportingComponent"]) == ("x" * 4096, "y" * 4096)
+
+
 @given(st.dictionaries(st.sampled_from(["source", "reason", "message", "involvedObject", "count"]), JSON))
 def test_any_json_is_scrubbed(raw: dict[str, Any]):
     assert scrub_event(raw)["message"] == "…"

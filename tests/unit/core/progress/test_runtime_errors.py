@@ -31,7 +31,7 @@ CLI = f"{HOOK}Auto-detected mode as 'legacy'\nnvidia-container-cli: "
             id="driver and library of two versions",
         ),
         pytest.param(
-            f"{RUNC}error during container init: error running createContainer hook #5: exit status 3, stdout: , stderr:"
+            f"{RUNC}error running createContainer hook #5: exit status 3, stdout: , stderr:"
             " No help topic for 'disable-device-node-modification': unknown",
             "device",
             id="a hook of CDI and a toolkit of two versions",
