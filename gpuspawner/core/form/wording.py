@@ -147,8 +147,8 @@ def _join_parts(parts: Sequence[str]) -> str:
 def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalog: Catalog) -> str:
     """Return the suggestion as text: "Suggested for 2 × A100: 24 CPUs · 180 GiB RAM (share of the node)".
 
-    The result is "" if the selection already has these amounts, if the share of the node is unknown or less than the
-    user may choose, and if the form has fields for neither CPU nor memory.
+    It leaves out an amount that is less than the default, or no more than that of the selection. The result is "" if
+    no amount is left, if the share of the node is unknown, and if the form has fields for neither CPU nor memory.
 
     :param selection: the selection in the form.
     :param gpu: view of the selection's GPU type; None for a selection without a GPU.
@@ -159,9 +159,16 @@ def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalo
     suggested: dict[AmountField, int] = {}
     for each, bounds, share in zip((CPU, MEMORY), (catalog.cpu, catalog.memory), gpu.share, strict=True):
         amount = None if bounds is None else suggest_amount(share, selection.gpu_count, bounds=bounds)
-        if amount is not None:
+        held = find_amount(selection, each)  # None = no limit
+        if (
+            bounds is not None
+            and amount is not None
+            and held is not None
+            and amount >= bounds.default
+            and amount > held
+        ):
             suggested[each] = amount
-    if all(find_amount(selection, each) == amount for each, amount in suggested.items()):
+    if not suggested:
         return ""
     parts = [
         gettext("{memory} RAM", memory=each.describe(amount)) if each is MEMORY else each.describe(amount)
