@@ -245,7 +245,7 @@ function gpusText(values, data) {
 }
 
 function joined(parts) {
-  return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
+  return parts.length ? parts.reduce((choice, part) => t("{choice} · {part}", { choice, part })) : "";
 }
 
 /** CPU and memory in words, without those that the form lacks or that are empty. */
@@ -261,22 +261,25 @@ function amountParts(values, data) {
   return parts;
 }
 
+/** Shared memory in words; nothing where the form lacks it or it is empty. */
+function sharedParts(values, data) {
+  if (!data.shared_memory || !values.shared_memory.trim()) return [];
+  return [t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) })];
+}
+
+/** Entries of the fields with a fixed list; the default goes without saying. */
+function unusualParts(values, data) {
+  return data.choices.map(({ name, entries }) => bySlug(entries.slice(1), values[name])?.phrase).filter(Boolean);
+}
+
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
   if (wrongFields(values, data).length || misfitOf(image, gpu)) return "";
-  const parts = [image.display_name, ...amountParts(values, data)];
-  if (data.shared_memory && values.shared_memory.trim()) {
-    parts.push(t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
-  }
+  const parts = [image.display_name, ...amountParts(values, data), ...sharedParts(values, data)];
   parts.push(gpu ? gpusText(values, data) : t("no GPU"));
   if (data.run_time) parts.push(t("up to {length}", { length: lengthText(amountOf("run_time", values.run_time)) }));
-  for (const { name, entries } of data.choices) {
-    // The default goes without saying.
-    const { phrase } = bySlug(entries.slice(1), values[name]) ?? {};
-    if (phrase) parts.push(phrase);
-  }
-  return joined(parts);
+  return joined([...parts, ...unusualParts(values, data)]);
 }
 
 /** Fields that have to be changed before anything can start, in the order in which the form shows them. */

@@ -390,6 +390,22 @@ class ChoiceFieldView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactView:
+    """A line of the list with which the form asks whether to start the choice in a link.
+
+    :param name: ``image``, ``gpu``, ``amounts``, ``run_time`` or ``more``; by it the script keeps the line up to date.
+    :param label: what the line is about.
+    :param text: the choice; "" if the line has nothing to say.
+    :param is_foreign: whether the line names an image that is not one of the hub's.
+    """
+
+    name: str
+    label: str
+    text: str
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """The view of the whole form.
 
@@ -423,6 +439,8 @@ class FormView:
     :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
     :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
         about: "Start this server?" None = the form asks nothing.
+    :param facts: the choice in the fields, if the form asks whether to start it.
+    :param foreign_image: image in the fixed preset that the form asks about, if it is not one of the hub's; else "".
     :param notes: sentences about what a link asks for and the form has no field for.
     :param is_prefilled: whether a link filled in the form and nothing was to start yet; errors are then in the link.
     :param policy: the user's limits; None without limits.
@@ -455,6 +473,8 @@ class FormView:
     link_prefix: str = ""
     links_start: bool = False
     asked: str | None = None
+    facts: tuple[FactView, ...] = ()
+    foreign_image: str = ""
     notes: tuple[str, ...] = ()
     is_prefilled: bool = False
     policy: PolicyView | None = None

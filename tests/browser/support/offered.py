@@ -16,6 +16,7 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.wording import list_facts
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import validate
@@ -89,6 +90,7 @@ class Site:
     nodes: list[Node] = field(default_factory=lambda: NODES)
     options: dict[str, Any] | None = None
     link: dict[str, str] | None = None
+    asks: bool = False
     outcome: Outcome = Outcome.NOW
     reason: str = ""
     language: str = "en"
@@ -115,6 +117,8 @@ class Site:
         )
         inventory = Inventory(occupancy=Occupancy.build(self.nodes, ()), age_s=0.0)
         view = build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowance)
+        if self.asks and filled.selection is not None:
+            view = replace(view, asked="", facts=list_facts(filled.selection, allowance))
         return PAGE.format(STYLE, render(view))
 
 
