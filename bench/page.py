@@ -26,8 +26,9 @@ from devcluster import chromium
 from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import fill_fields
-from gpuspawner.core.form.views import FormCache, FormView
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.form.refresh import FormUpdates, build_answer

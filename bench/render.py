@@ -16,8 +16,9 @@ from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Prese
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import fill_fields
-from gpuspawner.core.form.views import FormCache, FormView
+from gpuspawner.core.form.views import FormView
 from gpuspawner.hub.form.rendering import render
 
 RENDERS = 1000

@@ -4,22 +4,45 @@ const SHARED = [["cpu", 1000], ["memory", 1024 ** 3]]; // in the order and the u
 const FEWEST_COMMON = 3; // below that, "+" does just as well
 const MOST_COMMON = 8;
 
-/** What the GPUs that are picked have on their node, as the fields hold it: field name → text; the server says the same. */
-export function suggestionOf(values, data) {
+/** A part of what the GPUs that are picked have on their node, as the fields hold it; nothing that is less than the default. */
+function shareOf(values, data, part = 1) {
   const { gpu } = chosen(values, data);
   if (!gpu?.share || wrongNumbers(values, data).includes("gpu_count")) return {};
   const found = SHARED.map(([name, unit], index) => {
-    const [min, max, step] = data[name] ? amountsOf(name, data[name]) : [1, 0];
-    const most = Math.min((gpu.share[index] / unit) * countOf(values), max);
-    return [name, most >= min && textOf(min + Math.floor((most - min) / step + 1e-9) * step)];
+    if (!data[name]) return [name];
+    const [min, max, step] = amountsOf(name, data[name]);
+    const most = Math.min((gpu.share[index] / unit) * countOf(values) * part, max);
+    const amount = min + Math.floor((most - min) / step + 1e-9) * step;
+    return [name, amount >= Math.max(min, amountOf(name, data[name].default)) && textOf(amount)];
   });
   return Object.fromEntries(found.filter(([, text]) => text));
 }
 
-/** The same as a sentence, empty where the fields hold it already. */
+/** The share where it is more than what the fields hold: field name → text; the server says the same. */
+export function suggestionOf(values, data) {
+  // An empty field that may be empty stands for no limit.
+  const held = (name) => (data[name].is_optional && !values[name].trim() ? Infinity : amountOf(name, values[name]));
+  return Object.fromEntries(Object.entries(shareOf(values, data)).filter(([name, text]) => !(held(name) >= amountOf(name, text))));
+}
+
+/**
+ * What the fields of these names hold while they go with the GPU: the share, or as large a part of it as a node has free, so
+ * that a GPU which is free does not wait for CPU and memory that nobody has asked for; at least the default.
+ */
+export function followedOf(values, data, names) {
+  const { gpu } = chosen(values, data);
+  const found = [1, 1 / 2, 1 / 4, 1 / 8, 0].map((part) => {
+    const share = shareOf(values, data, part);
+    return Object.fromEntries(names.map((name) => [name, share[name] ?? data[name].default]));
+  });
+  const fits = (each) => holds(gpu?.shapes ?? [], requestOf({ ...values, ...each }, data) ?? [0, 0], countOf(values));
+  return found.find(fits) ?? found[0];
+}
+
+/** The same as a sentence, empty where there is nothing to suggest. */
 export function suggestionText(values, data) {
   const found = suggestionOf(values, data);
-  if (Object.entries(found).every(([name, text]) => amountOf(name, values[name]) === amountOf(name, text))) return "";
+  if (!Object.keys(found).length) return "";
   const amounts = joined(amountParts({ ...values, cpu: "", memory: "", ...found }, data));
   return t("Suggested for {gpus}: {amounts} (share of the node)", { gpus: gpusText(values, data), amounts });
 }
@@ -34,7 +57,8 @@ export function commonAmounts(name, bounds) {
   return valid.length < FEWEST_COMMON ? [] : valid;
 }
 
-parts.push((root, data, { find, read }) => {
+parts.push((root, data, form) => {
+  const { find, read } = form;
   const rows = ["gpu_count", "cpu", "memory"].filter(find).map((name) => {
     const row = made("div", { className: "gs-common" });
     find(name).parentElement.after(row);
@@ -65,12 +89,51 @@ parts.push((root, data, { find, read }) => {
     });
   }
 
+  // What goes with the GPU until a user changes it, because the form itself filled it in: field name → text without a GPU.
+  const own = new Map();
+  const follows = (name) => own.has(name) && !("touched" in find(name).dataset);
+
+  /** Find out which fields hold what the form would fill in by itself; a link's values are its author's. */
+  function begin(values, names) {
+    if (root.querySelector(".gs-asked")) return;
+    const filled = followedOf(values, data, names);
+    const isOwn = (name) => root.hasAttribute("data-fresh") || amountOf(name, values[name]) === amountOf(name, filled[name]);
+    names.filter(isOwn).forEach((name) => own.set(name, values.gpu ? data[name].default : values[name]));
+  }
+
+  function follow() {
+    const [values, names] = [read(), [...own.keys()].filter(follows)];
+    if (wrongNumbers(values, data).includes("gpu_count")) return;
+    const found = values.gpu ? followedOf(values, data, names) : Object.fromEntries(own);
+    names.forEach((name) => { find(name).value = shown(found[name]); });
+  }
+
+  /** The values with another GPU, at the least: what goes with it is no less than the default. */
+  form.valuesElsewhere = (values) => ({ ...values, ...Object.fromEntries([...own.keys()].filter(follows).map((name) => [name, data[name].default])) });
+
+  /** Say what went with the GPU. */
+  function showFollowed(values) {
+    const changed = [...own].filter(([name, text]) => follows(name) && values.gpu && values[name] !== text).map(([name]) => name);
+    const texts = { cpu: t("CPU follows the GPU."), memory: t("Memory follows the GPU."), "cpu,memory": t("CPU and memory follow the GPU.") };
+    find("follow")?.toggleAttribute("hidden", !changed.length);
+    write(find("followed"), texts[changed] ?? "");
+  }
+
+  begin(read(), SHARED.map(([name]) => name).filter((name) => find(name) && data[name] && read()[name].trim()));
+  on(root, "input", ({ target }) => {
+    if (own.has(target.name)) target.dataset.touched = "";
+    if (["gpu", "gpu_count"].includes(target.name)) follow();
+  });
+  on(find("unfollow"), "click", () => {
+    [...own].reverse().filter(([name]) => follows(name)).forEach((each) => enter(...each).focus());
+  });
   find("suggest")?.removeAttribute("hidden");
   on(find("suggest"), "click", () => {
     Object.entries(suggestionOf(read(), data)).reverse().forEach((each) => enter(...each).focus());
   });
 
   return (values) => {
+    showFollowed(values);
     const suggestion = suggestionText(values, data);
     find("suggestion")?.toggleAttribute("hidden", !suggestion);
     write(find("suggested"), suggestion);

@@ -41,17 +41,18 @@ function keepBanner(root, form, session) {
   return { base, pending, started, keep, tell, find, away };
 
   /** Say `text` with a link to an address, or a button that calls a function; `next` is the state from now on. */
-  function tell(next, text = "", label = "", way = "") {
+  function tell(next, text = "", label = "", way = "", onclick = null) {
     session.state = next;
+    session.told = { text, label, way, onclick };
     [...form.elements].filter(({ type }) => type === "submit").forEach((button) => {
       button.ariaDisabled = next ? true : null; // not `disabled`: that says other things, and loses the focus
     });
     if (text === said) return;
     said = text;
-    const line = made("p", { textContent: text });
-    const action = way.call ? { type: "button", onclick: way } : { href: way };
-    if (way) line.append(" ", made(way.call ? "button" : "a", { ...action, textContent: label }));
-    banner.replaceChildren(...(text ? [line] : []));
+    if (text && !banner.firstElementChild) banner.append(made("p", {}));
+    if (text) showLine(banner.firstElementChild, session.told);
+    else banner.replaceChildren();
+    session.redraw?.();
   }
 
   /** Ask the hub's REST API, which wants no token in a request of this kind. */
@@ -80,8 +81,7 @@ function keepBanner(root, form, session) {
     const owner = whose === own || !me ? me : JSON.parse(await ask(`users/${whose}`));
     const { ready, pending: kind, url } = owner?.servers?.[decodeURIComponent(server)] ?? {};
     if (!me) {
-      tell("out", t("You've been signed out."), t("Sign in again"), loginAddress());
-      banner.querySelector("a").onclick = ({ target }) => { target.href = loginAddress(keep); };
+      tell("out", t("You've been signed out."), t("Sign in again"), loginAddress(), ({ target }) => { target.href = loginAddress(keep); });
     } else if (me.name !== user) {
       history.replaceState(null, "", `${base}spawn`); // a reload would show an error of the hub's
       tell("other", t("You're now signed in as {name}. This form is for {user}.", { name: me.name, user }), t("Open your form"), location.href);
@@ -128,7 +128,7 @@ function keepBanner(root, form, session) {
   function loginAddress(keepFor) {
     const next = new URL(place === own ? `${base}spawn` : session.address, location.href);
     next.search = location.search;
-    new FormData(form).forEach((value, name) => { if (value.trim && !name.includes(":")) next.searchParams.set(`fill-${name}`, value); });
+    new FormData(form).forEach((value, name) => { if (value.trim && !name.includes(":")) next.searchParams.set(`fill-${name}`, plainIn(name, value)); });
     if (next.search.length > LONGEST_RETURN) next.search = location.search;
     keepFor?.({ isForLogin: true }, next.search);
     return `${base}login?next=${encodeURIComponent(next.pathname + next.search)}`;

@@ -62,7 +62,9 @@ parts.push((root, data, { find, read, update }) => {
   return (values) => {
     const preset = root.querySelector(".gs-preset[aria-pressed=true] b")?.textContent;
     const gpus = values.gpu ? gpusText(values, data) : t("No GPU");
-    say(find("brief"), preset ? joined([preset, gpus]) : gpus);
+    const amounts = find("follow")?.hidden === false ? amountParts(values, data) : [];
+    // The verdict says that there is none to name.
+    say(find("brief"), values.gpu === UNANSWERED ? "" : joined([...(preset ? [preset] : []), gpus, ...amounts]));
     const number = find("alternatives")?.children.length || "";
     set(toggle, "data-number", number);
     write(toggle?.firstElementChild, number ? t("Alternatives ({number})", { number }) : t("Details"));

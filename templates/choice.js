@@ -14,6 +14,9 @@ const LENGTH_PARTS = UNITS.map(([, , unit]) => `(?:${NUMBER} ?${unit})?`);
 const LENGTH = new RegExp(`^${LENGTH_PARTS.join(" ?")}$`, "i");
 const HOURS = new RegExp(`^${NUMBER}$`);
 
+/** The value of a choice of which nothing is picked; "" is the custom image, or no GPU. */
+const UNANSWERED = "?"; // which no slug has
+
 // Numbers are plain in here ("0.5"); a language says by this message how the page shows them.
 const HAS_COMMA = t("0.5").includes(",");
 const RUN = /[.,]*\d[\d.,]*/g;
@@ -33,6 +36,11 @@ export function shown(text) {
 export function plain(text) {
   const isOwn = (run) => /,|^.*\..*\.|^[1-9]\d{0,2}\.\d{3}$/.test(run);
   return HAS_COMMA ? text.replace(RUN, (run) => (isOwn(run) ? swapped(run) : run)) : text;
+}
+
+/** What a field holds, in the notation of data, links and server. */
+export function plainIn(name, text) {
+  return AMOUNTS.includes(name) || isMemory(name) ? plain(text) : text;
 }
 
 /** What a text with commas, or an unclear one, may mean: with thousands, and with decimals. */
@@ -237,7 +245,7 @@ function gpusText(values, data) {
 }
 
 function joined(parts) {
-  return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
+  return parts.length ? parts.reduce((choice, part) => t("{choice} · {part}", { choice, part })) : "";
 }
 
 /** CPU and memory in words, without those that the form lacks or that are empty. */
@@ -253,22 +261,25 @@ function amountParts(values, data) {
   return parts;
 }
 
+/** Shared memory in words; nothing where the form lacks it or it is empty. */
+function sharedParts(values, data) {
+  if (!data.shared_memory || !values.shared_memory.trim()) return [];
+  return [t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) })];
+}
+
+/** Entries of the fields with a fixed list; the default goes without saying. */
+function unusualParts(values, data) {
+  return data.choices.map(({ name, entries }) => bySlug(entries.slice(1), values[name])?.phrase).filter(Boolean);
+}
+
 /** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
-  const parts = [image.display_name, ...amountParts(values, data)];
-  if (data.shared_memory && values.shared_memory.trim()) {
-    parts.push(t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
-  }
+  if (wrongFields(values, data).length || misfitOf(image, gpu)) return "";
+  const parts = [image.display_name, ...amountParts(values, data), ...sharedParts(values, data)];
   parts.push(gpu ? gpusText(values, data) : t("no GPU"));
   if (data.run_time) parts.push(t("up to {length}", { length: lengthText(amountOf("run_time", values.run_time)) }));
-  for (const { name, entries } of data.choices) {
-    // The default goes without saying.
-    const { phrase } = bySlug(entries.slice(1), values[name]) ?? {};
-    if (phrase) parts.push(phrase);
-  }
-  return joined(parts);
+  return joined([...parts, ...unusualParts(values, data)]);
 }
 
 /** Fields that have to be changed before anything can start, in the order in which the form shows them. */
@@ -277,13 +288,16 @@ export function wrongFields(values, data) {
   const wrong = new Set(wrongNumbers(values, data));
   if (values.gpu && !gpu) wrong.add("gpu");
   if (!image) wrong.add(values.image || !data.custom_image ? "image" : "custom_image");
-  return ["gpu", "gpu_count", "cpu", "memory", "image", "custom_image", "run_time", "shared_memory"].filter((name) => wrong.has(name));
+  const open = namesOfChoices(data).filter((name) => values[name] === UNANSWERED);
+  return [...["gpu", "gpu_count", "cpu", "memory", "image", "custom_image", "run_time", "shared_memory"].filter((name) => wrong.has(name)), ...open];
 }
 
 /** What stands in the sentence's place while there is none. */
 export function troubleOf(values, data) {
   const { image, gpu } = chosen(values, data);
   if (misfitOf(image, gpu)) return t("This image and this GPU can't be used together.");
+  if (values.gpu === UNANSWERED) return t("Choose a GPU.");
+  if (values.image === UNANSWERED) return t("Choose an image.");
   const number = wrongFields(values, data).length;
   return tn("Fix {number} field above to continue.", "Fix {number} fields above to continue.", number);
 }

@@ -28,6 +28,13 @@ function write(element, text) {
   if (element && element.textContent !== text) element.textContent = text;
 }
 
+/** Show a text with a link to an address (`way`), or with a button that calls a function. */
+function showLine(line, { text, label, way, onclick }) {
+  if (line.textContent === (way ? `${text} ${label}` : text) && Boolean(way) === Boolean(line.firstElementChild)) return;
+  const action = way?.call ? { type: "button", onclick: way } : { href: way, onclick };
+  line.replaceChildren(text, ...(way ? [" ", made(way.call ? "button" : "a", { ...action, textContent: label })] : []));
+}
+
 function all(root, selector) {
   return [...root.querySelectorAll(selector)];
 }
@@ -145,7 +152,7 @@ function display(root, data, form) {
   function showPresets(age) {
     data.presets.forEach(({ outlook }, index) => {
       const line = find(`preset-${index + 1}`)?.querySelector(".gs-outlook");
-      const isTold = outlook && (outlook.outcome === "never" || (age !== null && !ageText(age)));
+      const isTold = !form.state && outlook && (outlook.outcome === "never" || (age !== null && !ageText(age)));
       set(line, "data-outcome", isTold ? outlook.outcome : "");
       write(line, isTold ? outlook.sentence : "");
     });
@@ -184,7 +191,9 @@ function display(root, data, form) {
       const isOut = gpu.state === "denied" || (gpu.state === "never" && !ageText(age));
       radio.toggleAttribute("disabled", isOut && !radio.checked);
       set(row, "data-state", gpu.state);
-      write(row.querySelector(".gs-reason"), reasonOf(gpu, values, data, age));
+      // Picking another type changes what goes with it.
+      const asked = radio.checked ? values : form.valuesElsewhere?.(values) ?? values;
+      write(row.querySelector(".gs-reason"), reasonOf(gpu, asked, data, age));
     });
   }
 
@@ -212,9 +221,12 @@ function display(root, data, form) {
     set(root, "data-old", Boolean(old));
     say(find("age"), old && t("These counts are {age}.", { age: old }));
     say(find("capacity-notice"), data.capacity_notice);
-    const verdict = shownVerdict(values, data, state);
+    // Beside a Start that rests, what the banner says of it.
+    const verdict = form.state ? null : shownVerdict(values, data, state);
+    const text = verdict?.sentence ?? (sentenceOf(values, data) ? "" : troubleOf(values, data));
     set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
-    say(find("verdict-text"), verdict?.sentence ?? (sentenceOf(values, data) ? "" : troubleOf(values, data)));
+    find("verdict-text")?.toggleAttribute("hidden", !form.state && !text);
+    if (find("verdict-text")) showLine(find("verdict-text"), form.state ? form.told : { text });
     showAlternatives(verdict?.alternatives ?? []);
     shows.forEach((show) => show(values, state));
   };
@@ -231,6 +243,7 @@ function keepLive(root, data, form) {
   let since = Date.now(); // also counts while the computer sleeps, unlike performance.now()
   const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
+  form.redraw = refresh;
   form.soon = asker.soon;
   form.now = asker.now;
 

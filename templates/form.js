@@ -26,15 +26,13 @@ function enhance(root, data, session) {
   const choices = ["image", "gpu", ...namesOfChoices(data)];
 
   function read() {
-    const checked = choices.map((name) => [name, picked(name)?.value ?? ""]);
+    const checked = choices.map((name) => [name, picked(name)?.value ?? (radios(name).length ? UNANSWERED : "")]);
     const typed = TYPED.map((name) => [name, held(name)]);
     return Object.fromEntries([...checked, ...typed]);
   }
 
-  /** What a field holds, in the notation of data and server. */
   function held(name) {
-    const text = inputs[name]?.value ?? "";
-    return AMOUNTS.includes(name) || isMemory(name) ? plain(text) : text;
+    return plainIn(name, inputs[name]?.value ?? "");
   }
 
   /** Say what is wrong with a text field, as the server does. */
@@ -124,6 +122,7 @@ function enhance(root, data, session) {
     for (const name of TYPED.filter((each) => inputs[each])) {
       // A reference that was written stays there beside a preset's image.
       if (name !== "custom_image" || wanted[name]) inputs[name].value = name === "custom_image" ? wanted[name] : shown(wanted[name]);
+      inputs[name].dataset.touched = ""; // a preset's amounts do not go with another GPU
       settle(name);
     }
     const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
@@ -138,8 +137,7 @@ function enhance(root, data, session) {
     const bounds = boundsOf(name, read(), data);
     if (!bounds) return;
     inputs[name].value = shown(stepped(name, held(name), direction, bounds));
-    settle(name);
-    update();
+    inputs[name].dispatchEvent(new Event("input", { bubbles: true }));
     conclude(name);
   }
 

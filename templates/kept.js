@@ -31,6 +31,7 @@ function keepChoice(root, form, { key, login }) {
   function restore() {
     if (isBack) form.reset();
     kept?.opened.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
+    kept?.touched?.forEach((id) => document.getElementById(id)?.setAttribute("data-touched", ""));
     fields().forEach((field) => {
       const isPick = /radio|checkbox/.test(field.type);
       const found = kept?.values.find(([name, value]) => name === field.name && (!isPick || value === field.value));
@@ -44,7 +45,8 @@ function keepChoice(root, form, { key, login }) {
   }
 
   function keep(more, search = location.search) {
-    kept = { values: held(), opened: all(root, "details[open]").map(({ id }) => id), ...more };
+    const ids = (selector) => all(root, selector).map(({ id }) => id);
+    kept = { values: held(), opened: ids("details[open]"), touched: ids("[data-touched]"), ...more };
     stored(inTab, key + search, JSON.stringify(kept));
   }
 

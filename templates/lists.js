@@ -26,6 +26,27 @@ export function ordered(rows) {
   return inside.sort((one, other) => before(summary(one), summary(other))).flat();
 }
 
+/**
+ * What is in sight of rows in their listed order, with parts of a card (`isUnder`) after it: the rows that are picked or found,
+ * cards of such parts, and what `lines` show that are open. Each line stands for the other rows in its states.
+ */
+export function sightOf(rows, lines) {
+  const lineOf = ({ isPicked, state }) => (isPicked ? undefined : lines.find(({ states }) => states.includes(state)));
+  const withCards = (chosen) => {
+    let card;
+    const found = new Set(chosen);
+    rows.forEach((row) => {
+      if (!row.isUnder) card = row;
+      else if (found.has(row)) found.add(card);
+    });
+    return found;
+  };
+  const kept = withCards(rows.filter((row) => row.isPicked || (row.isFound && !lineOf(row))));
+  const held = rows.filter((row) => row.isFound && !kept.has(row));
+  const shown = withCards([...kept, ...held.filter((row) => lineOf(row)?.isOpen)]);
+  return { shown, held: lines.map((line) => held.filter((row) => lineOf(row) === line && (line.isOpen || !shown.has(row)))) };
+}
+
 parts.push((root, data) => {
   /** Serve one list; returns what is to be called when there is news of its rows. */
   const shows = all(root, ".gs-find").map((bar) => {
@@ -40,13 +61,15 @@ parts.push((root, data) => {
     });
     // A line that stands for all rows in one of these states.
     const folds = order ? [
-      [["never", "denied"], (number) => tn("{number} type isn't available to you", "{number} types aren't available to you", number)],
-      [["busy"], (number) => tn("{number} GPU type is in use now", "{number} GPU types are in use now", number)],
+      [["never", "denied"], (number) => tn("{number} more isn't available to you", "{number} more aren't available to you", number)],
+      [["busy"], (number) => tn("{number} more is in use now", "{number} more are in use now", number)],
     ].map(([states, name]) => {
       const line = made("button", { type: "button", ariaExpanded: "false" });
       told.after(line);
       return { states, name, line };
     }) : [];
+    const reset = made("button", { type: "button", className: "gs-clear", textContent: t("Clear"), hidden: true });
+    told.after(reset);
     let found;
     let vendor = "";
     let isUntouched = false;
@@ -61,23 +84,37 @@ parts.push((root, data) => {
       }
       found = rows.filter(({ group, isFree, text }) => isFound(text, query ?? "") && (!vendor || group.dataset.vendor === vendor)
         && (isFree || free?.ariaPressed !== "true"));
-      const shown = new Set(rows.filter((each) => each.radio.checked || found.includes(each)));
-      folds.forEach(({ states, name, line }) => {
-        const held = query ? [] : found.filter(({ row, radio }) => !radio.checked && states.includes(row.dataset.state));
-        if (line.ariaExpanded !== "true") held.forEach((each) => shown.delete(each));
-        line.hidden = !held.length;
-        write(line, name(held.length));
-      });
-      let card;
       rows.forEach((each) => {
-        const { row, isUnder } = each;
-        if (isAsked || shown.has(each)) row.hidden = !shown.has(each);
-        if (!isUnder) card = row;
-        else if (!row.hidden) card.hidden = false;
+        const [isPicked, isFound] = [each.radio.checked, found.includes(each)];
+        Object.assign(each, { isPicked, isFound, state: each.row.dataset.state });
+      });
+      const lines = query ? [] : folds.map(({ states, line }) => ({ states, isOpen: line.ariaExpanded === "true" }));
+      const { shown, held } = sightOf(rows, lines);
+      rows.forEach((each) => { if (isAsked || shown.has(each)) each.row.hidden = !shown.has(each); });
+      folds.forEach(({ name, line }, index) => {
+        // What the person has seen until now stays in sight.
+        const number = (held[index] ?? []).filter(({ row }) => lines[index].isOpen || row.hidden).length;
+        line.hidden = !number;
+        write(line, name(number));
       });
       all(section, ".gs-vendor").forEach((group) => { group.hidden = !group.querySelector("label:not([hidden])"); });
       const number = rows.filter(({ row }) => !row.hidden).length;
-      write(told, found.length ? t("{number} of {total} shown", { number, total: rows.length }) : t("Nothing found."));
+      reset.hidden = Boolean(found.length);
+      const nothing = number ? t("Nothing found. Shown: your choice.") : t("Nothing found.");
+      write(told, found.length ? t("{number} of {total} shown", { number, total: rows.length }) : nothing);
+    }
+
+    /** Take back the search and the filters. */
+    function showAll() {
+      if (free) free.ariaPressed = false;
+      pickVendor("");
+      clear();
+      field?.focus();
+    }
+
+    function pickVendor(slug) {
+      vendor = slug;
+      all(bar, "[data-vendor]").forEach((each) => { each.ariaPressed = each.dataset.vendor === slug; });
     }
 
     function clear() {
@@ -110,10 +147,9 @@ parts.push((root, data) => {
     on(bar, "click", ({ target }) => {
       if (target.ariaExpanded) target.ariaExpanded = target.ariaExpanded !== "true";
       else if (target === free) free.ariaPressed = free.ariaPressed !== "true";
-      else if (target.ariaPressed) {
-        vendor = target.dataset.vendor;
-        all(bar, "[data-vendor]").forEach((each) => { each.ariaPressed = each === target; });
-      } else return;
+      else if (target.ariaPressed) pickVendor(target.dataset.vendor);
+      else if (target === reset) return showAll();
+      else return;
       show(true);
     });
     on(field, "keydown", (event) => {

@@ -89,7 +89,7 @@ parts.push((root, data, form) => {
     const [line, button] = [card.querySelector(".gs-outlook"), card.querySelector("[name=start_preset]")];
     const isAbout = isDenied || about === JSON.stringify(heldBy(card));
     const isKnown = ["never", "unknown"].includes(outcome) || (age !== null && !ageText(age));
-    const shown = isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
+    const shown = form.state ? { outcome: "", sentence: "" } : isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
     set(line, "data-outcome", shown.outcome);
     set(line, "aria-live", card === picked ? "polite" : "off");
     write(line, shown.sentence);

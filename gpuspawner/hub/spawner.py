@@ -282,10 +282,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _settle_failure(self) -> None:
         start, failure = private_api.get_spawn_future(self), find_start_failure()
-        if failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self):
-            self._restore_options()  # The user canceled the start.
-        elif self.start_state.is_admitted:
+        was_canceled = failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self)
+        if self.start_state.is_admitted and not was_canceled:
             self._stored_options = self.user_options
+        elif was_canceled or failure is not None:
+            # JupyterHub committed the options to its database when the start began, and commits again after
+            # clear_state(). Restore the options of the last start that was neither refused nor canceled.
+            self.user_options = self._stored_options
+            if self.orm_spawner is not None:
+                self.orm_spawner.user_options = self._stored_options
         if start is None or start.done() or failure is None:
             return
         self.failed_starts[self.user.name, self.name] = start
@@ -295,17 +300,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
-        if not self.start_state.is_admitted:
-            self._restore_options()
-
-    def _restore_options(self) -> None:
-        """Replace the options of a refused or canceled start by those of the last start that was neither.
-
-        JupyterHub committed the options to its database when the start began. It commits again after clear_state().
-        """
-        self.user_options = self._stored_options
-        if self.orm_spawner is not None:
-            self.orm_spawner.user_options = self._stored_options
 
     # -- the hub's database --------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,8 +12,21 @@ from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog
 from gpuspawner.core.catalog.policy_model import Policy, Rule
-from tests.browser.support.offered import CATALOG, EARLIER, FINGER_PX, GIB, STILL, TYPES, WIDE, WITH_PRESETS, Form, Site
-from tests.browser.support.site import serving
+from gpuspawner.core.cluster.model import Node
+from tests.browser.support.offered import (
+    CATALOG,
+    EARLIER,
+    FINGER_PX,
+    GIB,
+    NODES,
+    STILL,
+    TYPES,
+    WIDE,
+    WITH_PRESETS,
+    Form,
+    Site,
+)
+from tests.browser.support.site import serving, sign_in
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
 SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
@@ -34,15 +48,18 @@ def form(page: Page, site: Site) -> Form:
 
 
 @WIDE
-async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Form) -> None:
+async def test_a_suggestion_is_taken_with_one_press_and_what_a_user_typed_stays_until_then(form: Form) -> None:
     await form.open()
     await expect(form.part("suggestion")).to_be_hidden()
-    await form.page.locator("#gpuspawner-cpu").fill("3")
+    await form.part("cpu").fill("3")
+    await form.part("memory").fill("2")
 
     await form.radio("gpu", "gpu-3").check()
 
     await expect(form.part("suggested")).to_have_text(SUGGESTED)
     await expect(form.part("cpu")).to_have_value("3")
+    await expect(form.part("memory")).to_have_value("2")
+    await expect(form.part("follow")).to_be_hidden()
     await form.page.get_by_role("button", name="Use it").click()
     await expect(form.part("cpu")).to_have_value("11.5")
     await expect(form.part("memory")).to_have_value("118")
@@ -58,8 +75,8 @@ async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Fo
 async def test_a_suggestion_is_taken_as_the_language_writes_it(form: Form) -> None:
     form.site.language = "de"
     form.site.catalog = replace(CATALOG, cpu=Bounds(min=125, max=96_000, step=125, default=2000))
+    form.site.options = {**EARLIER, "gpu": "gpu-3", "gpu_count": 1}
     await form.open()
-    await form.radio("gpu", "gpu-3").check()
 
     await form.page.get_by_role("button", name="Übernehmen").click()
 
@@ -75,6 +92,128 @@ async def test_without_javascript_the_suggestion_is_about_the_earlier_choice(for
 
     await expect(form.part("suggested")).to_have_text(SUGGESTED)
     await expect(form.part("suggest")).to_be_hidden()
+
+
+# -- amounts that go with the GPU --------------------------------------------------------------------------------------
+
+FOLLOWS = "CPU and memory follow the GPU."
+
+
+async def expect_amounts(form: Form, cpu: str, memory: str) -> None:
+    await expect(form.part("cpu")).to_have_value(cpu)
+    await expect(form.part("memory")).to_have_value(memory)
+
+
+@WIDE
+async def test_cpu_and_memory_follow_the_gpu_until_the_user_takes_that_back(form: Form) -> None:
+    await form.open()
+    await expect(form.part("follow")).to_be_hidden()
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect_amounts(form, "11.5", "118")
+    await expect(form.part("followed")).to_have_text(FOLLOWS)
+    await expect(form.part("brief")).to_have_text("1 × GPU 3 · 11.5 CPUs · 118 GiB RAM")
+    await expect(form.part("suggestion")).to_be_hidden()
+    await form.part("gpu_count").press("ArrowUp")
+    await expect_amounts(form, "23.5", "237")
+    await form.radio("gpu", "").check()
+    await expect_amounts(form, "2", "8")
+    await expect(form.part("follow")).to_be_hidden()
+    await form.radio("gpu", "gpu-4").check()
+    await form.page.get_by_role("button", name="Undo").click()
+    await expect_amounts(form, "2", "8")
+    await expect(form.part("cpu")).to_be_focused()
+    await expect(form.part("follow")).to_be_hidden()
+    await expect(form.part("suggestion")).to_be_visible()
+    await form.radio("gpu", "gpu-3").check()
+    await expect_amounts(form, "2", "8")
+
+
+@WIDE
+async def test_a_field_that_the_user_has_changed_never_follows(form: Form) -> None:
+    await sign_in(form.page, {"name": "ada"})  # so that the tab keeps the choice
+    await form.open()
+    await form.part("cpu").fill("4")
+    await form.part("cpu").fill("2")  # the default, but the user's own
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect_amounts(form, "2", "118")
+    await expect(form.part("followed")).to_have_text("Memory follows the GPU.")
+    await form.page.reload()
+    await expect(form.start).to_be_visible()
+    await expect_amounts(form, "2", "118")
+    await form.radio("gpu", "").check()
+    await expect_amounts(form, "2", "8")
+    await form.page.locator("[data-for=memory][data-step='1']").click()
+    await form.radio("gpu", "gpu-3").check()
+    await expect_amounts(form, "2", "9")
+
+
+@WIDE
+async def test_with_the_keyboard_amounts_follow_from_type_to_type(form: Form) -> None:
+    form.site.catalog = replace(CATALOG, gpus={"gpu-3": TYPES["gpu-3"], "gpu-4": TYPES["gpu-4"]})
+    await form.open()
+    await form.radio("gpu", "").focus()
+
+    await form.page.keyboard.press("ArrowDown")
+    await expect_amounts(form, "11.5", "118")
+    await form.page.keyboard.press("ArrowUp")
+    await expect_amounts(form, "2", "8")
+
+
+@WIDE
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        pytest.param({**EARLIER, "cpu": 4, "memory": "16G"}, ("4", "16"), id="own amounts"),
+        pytest.param({**EARLIER, "gpu_count": 1, "cpu": 11.5, "memory": "118G"}, ("23.5", "237"), id="the share"),
+        pytest.param({**EARLIER, "gpu": None, "gpu_count": 0, "cpu": 2}, ("23.5", "237"), id="the defaults"),
+    ],
+)
+async def test_an_earlier_choice_follows_only_where_it_holds_what_the_form_fills_in(
+    form: Form, options: dict[str, Any], kept: tuple[str, str]
+) -> None:
+    form.site.options = options
+    await form.open()
+
+    await form.radio("gpu", "gpu-3").check()
+    await form.part("gpu_count").fill("2")
+
+    await expect_amounts(form, *kept)
+
+
+@WIDE
+async def test_a_presets_amounts_stay_with_another_gpu(form: Form) -> None:
+    form.site.catalog = WITH_PRESETS
+    await form.open()
+    await form.part("custom").locator("> summary").click()
+    await form.radio("gpu", "gpu-3").check()
+    await expect_amounts(form, "11.5", "118")
+
+    await form.page.locator(".gs-preset[value=one]").click()
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect_amounts(form, "4", "8")
+
+
+@WIDE
+async def test_what_follows_one_gpu_is_no_reason_against_another(form: Form) -> None:
+    form.site.nodes = [replace_cpu(node) if node.name == "gpu-4" else node for node in NODES]
+    await form.open()
+
+    await form.radio("gpu", "gpu-3").check()
+
+    row = form.page.locator("label:has(input[value=gpu-4])")
+    await expect(row.locator(".gs-reason")).to_have_text("")
+    await form.part("cpu").fill("11.5")
+    await expect(row.locator(".gs-reason")).to_have_text("Its nodes are too small for this much CPU and memory.")
+
+
+def replace_cpu(node: Node) -> Node:
+    amounts = {**node.allocatable, "cpu": 8000}
+    return replace(node, allocatable=amounts, capacity=amounts)
 
 
 # -- common amounts ----------------------------------------------------------------------------------------------------
@@ -93,6 +232,7 @@ def pressed(form: Form, name: str) -> Locator:
 async def test_a_common_amount_takes_one_press(form: Form) -> None:
     await form.open()
     await form.radio("gpu", "gpu-3").check()
+    await form.page.get_by_role("button", name="Undo").click()
 
     for name, amount in {"gpu_count": "4", "cpu": "16", "memory": "128"}.items():
         await common(form, name).get_by_text(amount, exact=True).click()

@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from gpuspawner.core.verdict.verdict import Outcome
 from tests.browser.support.offered import EARLIER, FINGER_PX, STILL, TYPES, WIDE, WITH_PRESETS, Form, Site
 from tests.browser.support.person import Person
-from tests.browser.support.site import serving
+from tests.browser.support.site import serving, sign_in
 from tests.browser.test_accessibility import complaints
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
@@ -386,3 +386,86 @@ async def test_axe_finds_nothing_wrong_folded_and_unfolded(
         assert [*folded, *await complaints(person)] == []
     finally:
         await context.close()
+
+
+# -- beside a Start that cannot start ----------------------------------------------------------------------------------
+
+GREEN = "[data-outcome=now]"
+RUNNING = {"ready": True, "pending": None, "url": "/user/ada/"}
+
+
+@WIDE
+@pytest.mark.parametrize(
+    ("person", "said", "label", "address"),
+    [
+        pytest.param(
+            {"name": "ada", "servers": {"": RUNNING}},
+            "Your server is already running. Open it",
+            "Open it",
+            "/user/ada/",
+            id="running",
+        ),
+        pytest.param(
+            {"name": "ada", "servers": {"": {"ready": False, "pending": "spawn"}}},
+            "Your server is starting. See its progress",
+            "See its progress",
+            "/hub/spawn-pending/ada",
+            id="starting",
+        ),
+        pytest.param({}, "You've been signed out. Sign in again", "Sign in again", "/hub/login?next=", id="signed out"),
+    ],
+)
+async def test_the_bar_says_why_start_rests_and_promises_nothing(
+    form: Form, person: dict[str, Any], said: str, label: str, address: str
+) -> None:
+    known: dict[str, Any] = {"name": "ada", "servers": {}}
+    form.site.catalog = WITH_PRESETS
+    await sign_in(form.page, known)
+    await form.open()
+    await expect(form.part("verdict")).to_have_attribute("data-outcome", "now")
+    await expect(form.page.locator(GREEN)).not_to_have_count(1)  # the first preset's card as well
+
+    known.clear()
+    known.update(person)
+    await form.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+    await expect(form.page.locator(".gs-session")).to_have_text(said)
+    await expect(form.part("verdict-text")).to_have_text(said)
+    link = form.part("verdict").get_by_role("link", name=label)
+    assert (await link.get_attribute("href") or "").startswith(address)
+    await expect(form.page.locator(GREEN)).to_have_count(0)
+    await expect(form.start).to_have_attribute("aria-disabled", "true")
+
+    known.clear()
+    known.update({"name": "ada", "servers": {}})
+    await form.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+    await expect(form.part("verdict")).to_have_attribute("data-outcome", "now")
+    await expect(form.part("verdict").get_by_role("link")).to_have_count(0)
+
+
+@WIDE
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        pytest.param({"gpu": "foo"}, "Choose a GPU.", id="GPU"),
+        pytest.param({"image": "foo"}, "Choose an image.", id="image"),
+        pytest.param({"cpu": "lots"}, "Fix 1 field above to continue.", id="CPU"),
+    ],
+)
+async def test_with_a_field_that_is_open_or_wrong_the_bar_says_what_to_choose(
+    form: Form, link: dict[str, str], said: str
+) -> None:
+    form.site.link = link
+    await form.open()
+
+    await expect(form.part("verdict-text")).to_have_text(said)
+    await expect(form.part("verdict")).to_have_attribute("data-outcome", "")
+    (name,) = link
+    await form.start.click()
+    await expect(form.page.locator(f"[name={name}]").first).to_be_focused()
+    assert form.sent == []
+    if name == "gpu":
+        await expect(form.part("brief")).to_be_hidden()
+        await form.radio("gpu", "gpu-3").check()
+        await expect(form.part("brief")).to_contain_text("1 × GPU 3")

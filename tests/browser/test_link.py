@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.async_api import Dialog, expect
+from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import pytest
+import pytest_asyncio
+from playwright.async_api import Dialog, Locator, Page, expect
+
+from gpuspawner.core.catalog.model import CustomImages
+from tests.browser.support.offered import CATALOG, STILL, Form, Site
 from tests.browser.support.person import Person
+from tests.browser.support.site import serving
+from tests.browser.test_accessibility import complaints
 from tests.cluster.support.servers import Servers
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -76,3 +84,75 @@ async def test_a_wrong_choice_has_no_link(person: Person) -> None:
 
     await expect(person.page.locator("#gpuspawner-sentence")).to_be_visible()
     await expect(link).to_be_hidden()
+
+
+# -- what a link starts, on a page that is served without a hub --------------------------------------------------------
+
+FOREIGN = {"custom_image": "quay.io/someone/evil:1", "gpu": "gpu-3", "cpu": "4"}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def form(page: Page) -> AsyncIterator[Form]:
+    site = Site(catalog=replace(CATALOG, custom_images=CustomImages()), link=FOREIGN, asks=True)
+    async with serving(site.answer) as site.url:
+        yield Form(page, site)
+
+
+def facts(form: Form) -> Locator:
+    return form.page.locator(".gs-facts > div:visible")
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param("light", marks=pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)),
+        pytest.param(
+            "dark", marks=pytest.mark.window(viewport={"width": 390, "height": 844}, color_scheme="dark", **STILL)
+        ),
+        pytest.param("plain", marks=pytest.mark.window(java_script_enabled=False)),
+    ],
+)
+async def test_what_a_link_starts_is_in_sight_and_a_foreign_image_stands_out(form: Form, scheme: str) -> None:
+    await form.open()
+
+    await expect(facts(form)).to_have_text(
+        [
+            "Image quay.io/someone/evil:1 not one of this hub's images",
+            "GPU 1 × GPU 3",
+            "CPU and memory 4 CPUs · 8 GiB RAM",
+            "Run time up to 8 hours",
+        ],
+        use_inner_text=True,
+    )
+    await expect(facts(form).first).to_be_in_viewport(ratio=1)
+    await expect(form.page.locator(".gs-foreign")).to_have_count(1)
+    if scheme != "plain":
+        assert await complaints(Person(form.page, "", "")) == []
+        assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+@pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
+async def test_the_list_follows_the_fields(form: Form) -> None:
+    form.site.language = "de"
+    await form.open()
+    await form.part("custom").locator("> summary").click()
+
+    await form.radio("image", "image-1").check()
+    await form.radio("gpu", "").check()
+    await form.part("memory").fill("2,5")
+
+    await expect(form.page.locator(".gs-foreign")).to_have_count(0)
+    await expect(facts(form)).to_have_count(0)  # 2.5 GiB is wrong
+    await form.part("memory").fill("3")
+    await expect(facts(form)).to_have_text(
+        [
+            "Image Image 1",
+            "GPU Keine GPU",
+            "CPU und Arbeitsspeicher 4 CPUs · 3 GiB RAM",
+            "Laufzeit höchstens 8 Stunden",
+        ],
+        use_inner_text=True,
+    )
+    await form.part("more").locator("summary").click()
+    await form.part("shared_memory").fill("1")
+    await expect(facts(form).last).to_contain_text("1 GiB")

@@ -143,7 +143,7 @@ async def test_a_type_that_becomes_free_appears_and_what_stands_before_it_does_n
     # By the order it would be the second; it comes where it was folded.
     assert await shown(page) == ["alpha", "delta", "echo", "foxtrot", "golf", "hotel", "india", "bravo"]
     assert await page.locator("label:has([value=india])").bounding_box() == before
-    await expect(page.get_by_role("button", name="3 GPU types are in use now")).to_be_visible()
+    await expect(page.get_by_role("button", name="3 more are in use now")).to_be_visible()
     await expect(page.locator(".gs-find [role=status]")).to_have_text("8 of 11 shown")
 
 
@@ -175,9 +175,48 @@ async def test_a_search_is_kept_while_counts_change(page: Page, site: Site) -> N
     await expect(page.get_by_role("searchbox")).to_have_value("bravo")
 
 
+async def test_where_nothing_is_found_the_list_says_what_is_still_shown_and_is_cleared_at_once(
+    page: Page, site: Site
+) -> None:
+    await opened(page, site, "bravo")
+    status, clear = page.locator(".gs-find [role=status]"), page.get_by_role("button", name="Clear")
+    await expect(clear).to_be_hidden()
+    await page.get_by_role("searchbox").fill("nothing like it")
+    await expect(status).to_have_text("Nothing found.")
+    assert await shown(page) == []
+
+    await page.get_by_role("searchbox").fill("")
+    await page.locator("[value=charlie]").check()
+    await page.get_by_role("button", name="Free now").click()
+    await page.get_by_role("searchbox").fill("nothing like it")
+    await expect(status).to_have_text("Nothing found. Shown: your choice.")
+    assert await shown(page) == ["charlie"]
+    await clear.click()
+
+    await expect(page.get_by_role("searchbox")).to_be_focused()
+    await expect(page.get_by_role("searchbox")).to_have_value("")
+    await expect(page.get_by_role("button", name="Free now")).to_have_attribute("aria-pressed", "false")
+    await expect(status).to_have_text("10 of 11 shown")
+    await expect(page.get_by_role("button", name="1 more is in use now")).to_be_visible()
+    await expect(clear).to_be_hidden()
+
+
+async def test_what_is_shown_and_what_is_in_use_add_up_also_after_one_is_picked(page: Page, site: Site) -> None:
+    await opened(page, site, "bravo", "juliett", "delta")
+    status = page.locator(".gs-find [role=status]")
+    await expect(status).to_have_text("9 of 11 shown")  # the card of a free part as well
+    await expect(page.get_by_role("button", name="2 more are in use now")).to_be_visible()
+
+    await page.get_by_role("button", name="2 more are in use now").click()
+    await page.locator("[value=delta]").check()
+    await page.get_by_role("button", name="1 more is in use now").click()
+
+    await expect(status).to_have_text("10 of 11 shown")
+
+
 async def test_picking_another_type_hides_none_under_the_pointer(page: Page, site: Site) -> None:
     await opened(page, site, "bravo")
-    await page.get_by_role("button", name="1 GPU type is in use now").click()
+    await page.get_by_role("button", name="1 more is in use now").click()
     await page.locator("[value=bravo]").check()
     await page.get_by_role("searchbox").fill("charlie")
     assert await shown(page) == ["charlie", "bravo"]

@@ -3,7 +3,7 @@
 :class:`FormView` has plain values, and texts in the language of the current request. This package contains no HTML and
 makes no decisions: `core.policy` decides what a user may have, and `core.verdict` whether the user's choice can start.
 
-- ``views`` declares the view, and the cache that keeps parts of it for all users: start reading here.
+- ``views`` declares the view: start reading here. ``cache`` keeps parts of it for all users.
 - ``fields`` fills in the form's fields from saved user options or a submitted form with errors.
 - ``build`` builds the view, and encodes the part of it that form.js reads.
 - ``refresh`` encodes the part of it that may change while the form is open.
@@ -12,8 +12,9 @@ makes no decisions: `core.policy` decides what a user may have, and `core.verdic
 """
 
 from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import fill_fields, format_field_values, try_validate
-from gpuspawner.core.form.views import FormCache, FormView, GPUTypeView, ImageView
+from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
 from gpuspawner.core.form.wording import describe_difference
 
 __all__ = [

@@ -13,6 +13,7 @@ from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
     FilledFields,
     fill_fields,
@@ -33,7 +34,6 @@ from gpuspawner.core.form.views import (
     AlternativeView,
     ChoiceFieldView,
     ChoiceView,
-    FormCache,
     FormView,
     GPUTypeState,
     GPUTypeView,

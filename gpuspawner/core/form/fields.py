@@ -533,7 +533,7 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
     return next((each.message for each in denials if each.field == name), "")
 
 
-def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: Catalog) -> Mapping[str, str] | None:
+def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: Catalog) -> dict[str, str] | None:
     """Return the fields of the choice that a link starts, as if the link did not have its wrong fields.
 
     The result is None if the choice has no fields, because it is a fixed preset.

@@ -24,6 +24,7 @@ from gpuspawner.core.catalog.model import (
 from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.catalog.software import describe_vendors, explain_misfit
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
     FilledFields,
     PresetFields,
@@ -33,7 +34,6 @@ from gpuspawner.core.form.fields import (
 )
 from gpuspawner.core.form.views import (
     CustomImageView,
-    FormCache,
     GPUTypeState,
     GPUTypeView,
     ImageView,

@@ -1,21 +1,12 @@
-"""Declares the form's view (plain values for templates and scripts), and a cache for parts of the view.
-
-The hub owns one :class:`FormCache` for all users and passes it in. Without a cache, each display of the form builds all
-parts again.
-"""
+"""Declares the form's view: plain values for templates and scripts."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
-from gpuspawner.core.cluster.model import ScalableNodePool
-from gpuspawner.core.text.i18n import get_language
-from gpuspawner.core.verdict.availability import Availability, AvailabilityCache
+from gpuspawner.core.catalog.model import Bounds
 from gpuspawner.core.warnings.wording import WarningsView
 
 
@@ -390,6 +381,22 @@ class ChoiceFieldView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactView:
+    """A line of the list with which the form asks whether to start the choice in a link.
+
+    :param name: ``image``, ``gpu``, ``amounts``, ``run_time`` or ``more``; by it the script keeps the line up to date.
+    :param label: what the line is about.
+    :param text: the choice; "" if the line has nothing to say.
+    :param is_foreign: whether the line names an image that is not one of the hub's.
+    """
+
+    name: str
+    label: str
+    text: str
+    is_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
     """The view of the whole form.
 
@@ -423,6 +430,8 @@ class FormView:
     :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
     :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
         about: "Start this server?" None = the form asks nothing.
+    :param facts: the choice in the fields, if the form asks whether to start it.
+    :param foreign_image: image in the fixed preset that the form asks about, if it is not one of the hub's; else "".
     :param notes: sentences about what a link asks for and the form has no field for.
     :param is_prefilled: whether a link filled in the form and nothing was to start yet; errors are then in the link.
     :param policy: the user's limits; None without limits.
@@ -455,6 +464,8 @@ class FormView:
     link_prefix: str = ""
     links_start: bool = False
     asked: str | None = None
+    facts: tuple[FactView, ...] = ()
+    foreign_image: str = ""
     notes: tuple[str, ...] = ()
     is_prefilled: bool = False
     policy: PolicyView | None = None
@@ -508,81 +519,3 @@ class FormView:
 
 _MOST_PLAIN_GPUS = 8
 _MOST_PLAIN_IMAGES = 6
-
-_MAX_CATALOGS = 32
-_MAX_ROWS = 1024
-
-_ValueT = TypeVar("_ValueT")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CachedImages:
-    catalog: Catalog
-    views: tuple[ImageView, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CachedRow:
-    gpu: GPUType
-    available: Availability
-    scalable_pools: tuple[ScalableNodePool, ...] | None
-    view: GPUTypeView
-
-
-class FormCache:
-    """Cache of the views of images and GPU types, and of the counts of GPU units (GPUs, MIG slices or shares of GPUs).
-
-    The key of a cached view consists of a language and the ``id`` of a catalog or GPU type. The cached entry holds a
-    reference to that catalog or type, so that Python cannot give the same ``id`` to another object.
-
-    :ivar availability: cache of the counts of GPU units.
-    """
-
-    def __init__(self) -> None:
-        self.availability = AvailabilityCache()
-        self._images: OrderedDict[tuple[int, str], _CachedImages] = OrderedDict()
-        self._rows: OrderedDict[tuple[int, str], _CachedRow] = OrderedDict()
-
-    def get_image_views(
-        self, catalog: Catalog, *, build: Callable[[Catalog], tuple[ImageView, ...]]
-    ) -> tuple[ImageView, ...]:
-        """Return the views of a catalog's images.
-
-        :param catalog: what the hub offers to all users; the same object until the cluster's nodes change.
-        :param build: builds the views if the cache does not have them.
-        """
-        key = id(catalog), get_language().tag
-        entry = self._images.get(key)
-        if entry is None:
-            entry = _CachedImages(catalog=catalog, views=build(catalog))
-            _put(self._images, key=key, value=entry, limit=_MAX_CATALOGS)
-        return entry.views
-
-    def get_gpu_view(
-        self,
-        gpu: GPUType,
-        available: Availability,
-        *,
-        scalable_pools: tuple[ScalableNodePool, ...] | None,
-        build: Callable[..., GPUTypeView],
-    ) -> GPUTypeView:
-        """Return the view of a GPU type in the current language, cached until the type, counts or pools change.
-
-        :param gpu: the type, compared by identity.
-        :param available: the type's counts of units, compared by identity.
-        :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
-        :param build: builds the view from the other arguments if the cache does not have it.
-        """
-        key = id(gpu), get_language().tag
-        row = self._rows.get(key)
-        if row is None or row.available is not available or row.scalable_pools != scalable_pools:
-            view = build(gpu, available, scalable_pools=scalable_pools)
-            row = _CachedRow(gpu=gpu, available=available, scalable_pools=scalable_pools, view=view)
-            _put(self._rows, key=key, value=row, limit=_MAX_ROWS)
-        return row.view
-
-
-def _put(entries: OrderedDict[tuple[int, str], _ValueT], *, key: tuple[int, str], value: _ValueT, limit: int) -> None:
-    entries[key] = value
-    if len(entries) > limit:
-        entries.popitem(last=False)

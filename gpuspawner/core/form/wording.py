@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.form.views import GPUTypeView
+from gpuspawner.core.form.views import FactView, GPUTypeView
+from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY
 from gpuspawner.core.request.fields import AmountField
+from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import (
     Selection,
     describe_amounts,
@@ -16,6 +20,7 @@ from gpuspawner.core.request.selection import (
     describe_unusual_choices,
     find_amount,
     find_image,
+    find_max_run_time_s,
 )
 from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import gettext, translate_now
@@ -138,17 +143,62 @@ def describe_selection(selection: Selection, catalog: Catalog) -> str:
 
 
 def _join_parts(parts: Sequence[str]) -> str:
-    text = parts[0]
+    text = parts[0] if parts else ""
     for part in parts[1:]:
         text = gettext("{choice} · {part}", choice=text, part=part)
     return text
 
 
+def list_facts(selection: Selection, allowance: Allowance) -> tuple[FactView, ...]:
+    """Return a selection line by line, for the question whether to start it.
+
+    :param selection: a valid selection.
+    :param allowance: what the user may have.
+    """
+    catalog = allowance.full_catalog
+    memory = [gettext("{memory} RAM", memory=memory) for memory in describe_amounts(selection, MEMORY)]
+    longest = find_max_run_time_s(selection.gpu, allowance.catalog) if selection.run_time_s is None else None
+    run_time = describe_amounts(replace(selection, run_time_s=longest) if longest else selection, RUN_TIME)
+    more = [*describe_amounts(selection, SHARED_MEMORY), *describe_unusual_choices(selection, catalog)]
+    return (
+        FactView(
+            name="image",
+            label=gettext("Image"),
+            text=find_image(selection, catalog).display_name,
+            is_foreign=is_foreign(selection, catalog),
+        ),
+        FactView(
+            name="gpu",
+            label=gettext("GPU"),
+            text=gettext("No GPU") if selection.gpu is None else _format_gpus(selection, catalog),
+        ),
+        FactView(
+            name="amounts",
+            label=gettext("CPU and memory"),
+            text=_join_parts([*describe_amounts(selection, CPU), *memory]),
+        ),
+        FactView(name="run_time", label=gettext("Run time"), text=_join_parts(run_time)),
+        FactView(name="more", label=gettext("More"), text=_join_parts(more)),
+    )
+
+
+def is_foreign(selection: Selection, catalog: Catalog) -> bool:
+    """Return whether the image of a selection is not one of the hub's own, however its reference is written.
+
+    :param selection: a valid selection.
+    :param catalog: what the hub offers, without any user's limits.
+    """
+    if selection.custom_image is None:
+        return False
+    reference = parse_reference(selection.custom_image)
+    return reference is None or reference.pulled not in index_images(catalog.images.values())
+
+
 def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalog: Catalog) -> str:
     """Return the suggestion as text: "Suggested for 2 × A100: 24 CPUs · 180 GiB RAM (share of the node)".
 
-    The result is "" if the selection already has these amounts, if the share of the node is unknown or less than the
-    user may choose, and if the form has fields for neither CPU nor memory.
+    It leaves out an amount that is less than the default, or no more than that of the selection. The result is "" if
+    no amount is left, if the share of the node is unknown, and if the form has fields for neither CPU nor memory.
 
     :param selection: the selection in the form.
     :param gpu: view of the selection's GPU type; None for a selection without a GPU.
@@ -159,9 +209,16 @@ def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalo
     suggested: dict[AmountField, int] = {}
     for each, bounds, share in zip((CPU, MEMORY), (catalog.cpu, catalog.memory), gpu.share, strict=True):
         amount = None if bounds is None else suggest_amount(share, selection.gpu_count, bounds=bounds)
-        if amount is not None:
+        held = find_amount(selection, each)  # None = no limit
+        if (
+            bounds is not None
+            and amount is not None
+            and held is not None
+            and amount >= bounds.default
+            and amount > held
+        ):
             suggested[each] = amount
-    if all(find_amount(selection, each) == amount for each, amount in suggested.items()):
+    if not suggested:
         return ""
     parts = [
         gettext("{memory} RAM", memory=each.describe(amount)) if each is MEMORY else each.describe(amount)

@@ -20,7 +20,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.form.views import FormCache
+from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace

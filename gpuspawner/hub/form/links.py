@@ -6,9 +6,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypedDict
 
-from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.form.fields import FilledFields, list_form_fields
+from gpuspawner.core.form.views import FactView
+from gpuspawner.core.form.wording import is_foreign, list_facts
 from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.options import LINK_FIELDS, parse_query
@@ -40,6 +41,8 @@ class LinkAttributes(TypedDict):
     link_prefix: str
     links_start: bool
     asked: str | None
+    facts: tuple[FactView, ...]
+    foreign_image: str
     notes: tuple[str, ...]
     is_prefilled: bool
 
@@ -78,16 +81,18 @@ async def check_link(
         draft.problems = error.problems
 
 
-def list_fixable_problems(draft: FormDraft | None, *, filled: FilledFields, catalog: Catalog) -> tuple[Problem, ...]:
+def list_fixable_problems(
+    draft: FormDraft | None, *, filled: FilledFields, allowance: Allowance
+) -> tuple[Problem, ...]:
     """Return the problems of what the request sent, without those of a link that the form has no field for.
 
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
     :param filled: the contents of the form's fields.
-    :param catalog: what the user may choose from.
+    :param allowance: what the user may have now.
     """
     if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
         return () if draft is None else draft.problems
-    fields = {"", *list_form_fields(catalog)}
+    fields = {"", *list_form_fields(allowance.catalog)}
     return tuple(_reword(each, draft) for each in draft.problems if each.field in fields)
 
 
@@ -103,7 +108,7 @@ def _reword(problem: Problem, draft: FormDraft) -> Problem:
     return replace(problem, hint=gettext(_NOT_OFFERED[problem.field], value=value))
 
 
-def _list_notes(draft: FormDraft, *, filled: FilledFields, catalog: Catalog) -> tuple[str, ...]:
+def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance) -> tuple[str, ...]:
     """Return sentences about what a link asks for and the form has no field for."""
     ignored = [*map(sanitize_name, draft.ignored[:_MAX_NAMES]), *draft.ignored[_MAX_NAMES:]]
     unknown = ngettext(
@@ -112,27 +117,35 @@ def _list_notes(draft: FormDraft, *, filled: FilledFields, catalog: Catalog) -> 
         number=len(draft.ignored),
         names=format_list(ignored, max_items=_MAX_NAMES),
     )
-    fixable = {each.field for each in list_fixable_problems(draft, filled=filled, catalog=catalog)}
+    fixable = {each.field for each in list_fixable_problems(draft, filled=filled, allowance=allowance)}
     others = [
         _reword(each, draft) for each in draft.problems if each.field in LINK_FIELDS and each.field not in fixable
     ]
     return (*([unknown] if ignored else []), *(each.hint or each.message for each in others))
 
 
-def describe_links(links: str, draft: FormDraft | None, *, filled: FilledFields, catalog: Catalog) -> LinkAttributes:
+def describe_links(
+    links: str, draft: FormDraft | None, *, filled: FilledFields, allowance: Allowance
+) -> LinkAttributes:
     """Return the attributes of the form's view about links.
 
     :param links: the setting ``links``.
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
     :param filled: the contents of the form's fields.
-    :param catalog: what the user may choose from.
+    :param allowance: what the user may have now.
     """
-    is_asked = draft is not None and draft.link is not None and not draft.problems
     asked = filled.picked_preset if filled.is_preset_sent else ""
+    selection = None
+    if draft is not None and draft.link is not None and not draft.problems:
+        selection = filled.presets[asked].selection if asked else filled.selection
+    foreign = selection is not None and is_foreign(selection, allowance.full_catalog)
     return {
         "link_prefix": LINK_PREFIX,
         "links_start": links == STARTS_FROM_LINKS,
-        "asked": asked if is_asked else None,
-        "notes": () if draft is None else _list_notes(draft, filled=filled, catalog=catalog),
+        # The form asks only about what it can show.
+        "asked": None if selection is None else asked,
+        "facts": () if asked or selection is None else list_facts(selection, allowance),
+        "foreign_image": (asked and foreign and selection is not None and selection.custom_image) or "",
+        "notes": () if draft is None else _list_notes(draft, filled=filled, allowance=allowance),
         "is_prefilled": draft is not None and draft.is_link and links != STARTS_FROM_LINKS,
     }

@@ -75,11 +75,11 @@ async def build_form(
         offer.catalog,
         offer.inventory,
         filled=filled,
-        problems=list_fixable_problems(draft, filled=filled, catalog=allowance.catalog),
+        problems=list_fixable_problems(draft, filled=filled, allowance=allowance),
         live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
         allowance=allowance,
     )
-    return replace(view, **describe_links(spawner.links, draft, filled=filled, catalog=allowance.catalog))
+    return replace(view, **describe_links(spawner.links, draft, filled=filled, allowance=allowance))
 
 
 async def build_live(

@@ -16,6 +16,7 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.wording import list_facts
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import validate
@@ -86,7 +87,10 @@ class Site:
     """Answers as the hub does, with the verdict that the test wants."""
 
     catalog: Catalog = CATALOG
+    nodes: list[Node] = field(default_factory=lambda: NODES)
     options: dict[str, Any] | None = None
+    link: dict[str, str] | None = None
+    asks: bool = False
     outcome: Outcome = Outcome.NOW
     reason: str = ""
     language: str = "en"
@@ -98,7 +102,9 @@ class Site:
 
     def form(self) -> str:
         allowance = resolve_allowance(self.catalog, User(name="ada"), usage=Usage())
-        filled = fill_fields(self.catalog, options=self.options, allowance=allowance)
+        filled = fill_fields(
+            self.catalog, options=self.options, typed=self.link, is_link=self.link is not None, allowance=allowance
+        )
         waits = self.outcome is not Outcome.NOW
         live = LiveState(
             verdict=Verdict(outcome=self.outcome, reason=self.reason),
@@ -109,8 +115,10 @@ class Site:
                 "many": Verdict(outcome=Outcome.NEVER),
             },
         )
-        inventory = Inventory(occupancy=Occupancy.build(NODES, ()), age_s=0.0)
+        inventory = Inventory(occupancy=Occupancy.build(self.nodes, ()), age_s=0.0)
         view = build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowance)
+        if self.asks and filled.selection is not None:
+            view = replace(view, asked="", facts=list_facts(filled.selection, allowance))
         return PAGE.format(STYLE, render(view))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from jupyterhub._data import DATA_FILES_PATH
@@ -76,6 +78,19 @@ async def answer_posts(page: Page, sent: list[dict[str, list[str]]]) -> None:
         await route.fulfill(body=_ANSWERED, content_type="text/html")
 
     await page.route("**/spawn", answer)
+
+
+async def sign_in(page: Page, person: dict[str, Any]) -> None:
+    """Let the page know its user, as the hub's own pages do, and answer what it asks the REST API about that user.
+
+    :param person: the user as the REST API describes it; the test may change it. Empty = nobody is signed in.
+    """
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json=person) if person else await route.fulfill(status=403)
+
+    await page.add_init_script(f"globalThis.jhdata = {json.dumps({'base_url': '/hub/', 'user': person['name']})}")
+    await page.route("**/hub/api/user", answer)
 
 
 def _read_multipart(body: str) -> dict[str, list[str]]:

@@ -276,3 +276,71 @@ async def test_a_link_without_a_field_of_the_form_is_none(make_spawner: MakeSpaw
     spawner.user_options = SAVED
     page = await opened(spawner, query(colour="red"))
     assert (asked(page), value(page, "gpu"), value(page, "cpu")) == ([], "a100", "6")
+
+
+CUSTOM = {**FIXED, "custom_images": {"allowed": True}}
+LISTED = SETTINGS["images"]["minimal"]["image"]
+LIMITED = {**CUSTOM, "policy": {"default": {"max_runtime": "4h"}}}
+
+
+def listed(page: BeautifulSoup) -> dict[str, str]:
+    return {
+        str(each["data-fact"]): each.dd.span.text for each in page.select(".gs-facts > div:not([hidden])") if each.dd
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "link", "facts", "is_foreign"),
+    [
+        pytest.param(
+            CUSTOM,
+            {"gpu": "a100", "gpu_count": "2"},
+            {"image": "PyTorch", "gpu": "2 × A100", "amounts": "2 CPUs · 4 GiB RAM"},
+            False,
+            id="an image of the hub",
+        ),
+        pytest.param(
+            CUSTOM,
+            {"custom_image": "quay.io/evil:1"},
+            {"image": "quay.io/evil:1", "gpu": "No GPU", "amounts": "2 CPUs · 4 GiB RAM"},
+            True,
+            id="a foreign image",
+        ),
+        pytest.param(
+            CUSTOM,
+            {"custom_image": LISTED},
+            {"image": LISTED, "gpu": "No GPU", "amounts": "2 CPUs · 4 GiB RAM"},
+            False,
+            id="an image of the hub by its reference",
+        ),
+        pytest.param(
+            LIMITED,
+            {"cpu": "1"},
+            {"image": "PyTorch", "gpu": "No GPU", "amounts": "1 CPU · 4 GiB RAM", "run_time": "up to 4 hours"},
+            False,
+            id="a limit of the run time",
+        ),
+    ],
+)
+async def test_the_question_lists_what_would_start(
+    make_spawner: MakeSpawner,
+    settings: dict[str, object],
+    link: dict[str, str],
+    facts: dict[str, str],
+    is_foreign: bool,
+):
+    page = await opened(make_spawner(settings=settings), query(**link))
+    assert (asked(page), listed(page), bool(page.select(".gs-foreign"))) == (ASKED, facts, is_foreign)
+    assert [each.parent.name for each in page.select(".gs-facts") if each.parent] == ["section"]
+
+
+async def test_a_foreign_image_in_a_fixed_preset_is_named(make_spawner: MakeSpawner):
+    image = {"display_name": "Image", "custom_image": {"display_name": "Image", "pattern": "^.+$"}}
+    course = {**FIXED["presets"]["course"], "choices": {"image": image}}
+    spawner = make_spawner(settings={**SETTINGS, "presets": {"course": course}})
+    page = await opened(spawner, query(preset="course", custom_image="quay.io/evil:1"))
+    (section,) = page.select(".gs-asked")
+    assert "The link names an image that is not one of this hub's images: quay.io/evil:1" in section.text
+    page = await opened(spawner, query(preset="course", custom_image=LISTED))
+    (section,) = page.select(".gs-asked")
+    assert (asked(page), "not one of" in section.text) == (ASKED, False)

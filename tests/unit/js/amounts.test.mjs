@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island } from "./load.mjs";
 
-const { commonAmounts, suggestionOf, suggestionText } = form;
+const { commonAmounts, followedOf, suggestionOf, suggestionText } = form;
 
 function values(changes = {}) {
   return {
@@ -33,6 +33,41 @@ for (const [name, changes] of Object.entries({
     assert.equal(suggestionText(values(changes), island), "");
   });
 }
+
+test("nothing below the default or the present value is suggested", () => {
+  assert.deepEqual(suggestionOf(values({ cpu: "8" }), island), { memory: "60" });
+  assert.deepEqual(suggestionOf(values({ cpu: "8", memory: "64" }), island), {});
+  const larger = { ...island, cpu: { ...island.cpu, default: "8" }, memory: { ...island.memory, default: "60" } };
+  assert.deepEqual(suggestionOf(values({ cpu: "1", memory: "1" }), larger), { memory: "60" });
+});
+
+test("an empty field that stands for no limit is more than each share", () => {
+  const open = { ...island, cpu: { ...island.cpu, is_optional: true } };
+  assert.deepEqual(suggestionOf(values({ cpu: "" }), open), { memory: "60" });
+});
+
+const BOTH = ["cpu", "memory"];
+
+test("CPU and memory follow the GPU with its share, no less than the default", () => {
+  const followed = (changes, data = island) => followedOf(values(changes), data, BOTH);
+  assert.deepEqual(followed({ gpu: "mi210" }), { cpu: "2", memory: "8" });
+  assert.deepEqual(followed({ gpu: "" }), { cpu: "2", memory: "8" });
+  const { share, ...others } = island.gpus.find(({ slug }) => slug === "a100-80gb");
+  const withShapes = (...shapes) => ({ ...island, gpus: [{ ...others, share, shapes }] });
+  const free = [64_000, 512 * 1024, 8];
+  assert.deepEqual(followed({}, withShapes(free)), { cpu: "7.5", memory: "60" });
+  assert.deepEqual(followed({ gpu_count: "2" }, withShapes(free)), { cpu: "15", memory: "120" });
+  assert.deepEqual(followedOf(values({ memory: "1" }), withShapes(free), ["cpu"]), { cpu: "7.5" });
+});
+
+test("a GPU that is free does not wait for what follows it", () => {
+  const { share, ...others } = island.gpus.find(({ slug }) => slug === "a100-80gb");
+  const followed = (...shapes) => followedOf(values(), { ...island, gpus: [{ ...others, share, shapes }] }, BOTH);
+  assert.deepEqual(followed([4000, 512 * 1024, 8]), { cpu: "3.5", memory: "30" });
+  assert.deepEqual(followed([64_000, 9 * 1024, 8]), { cpu: "2", memory: "8" });
+  // Where it waits for the GPU itself, it gets all of its share.
+  assert.deepEqual(followed(), { cpu: "7.5", memory: "60" });
+});
 
 test("a choice that the fields hold already is not suggested, however it is written", () => {
   assert.equal(suggestionText(values({ cpu: "7500m", memory: "60 GiB" }), island), "");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { form, island } from "./load.mjs";
 
-const { complaintOfReference, hintOf, holdsPreset, sentenceOf, sharedBounds, totalOf, troubleOf, wrongNumbers } = form;
+const { complaintOfReference, hintOf, holdsPreset, sentenceOf, sharedBounds, totalOf, troubleOf, wrongFields, wrongNumbers } = form;
 const [train, small] = island.presets;
 
 function values(changes = {}) {
@@ -134,4 +134,13 @@ for (const change of [
 
 test("a preset without a GPU is held whatever the number of GPUs was", () => {
   assert.equal(holdsPreset({ ...small, gpu_count: "3" }, small, island), true);
+});
+
+const UNANSWERED = "?";
+
+test("a choice of which nothing is picked is to be made first", () => {
+  const trouble = (changes) => [troubleOf(values(changes), island), sentenceOf(values(changes), island), wrongFields(values(changes), island)];
+  assert.deepEqual(trouble({ gpu: UNANSWERED }), ["Choose a GPU.", "", ["gpu"]]);
+  assert.deepEqual(trouble({ image: UNANSWERED }), ["Choose an image.", "", ["image"]]);
+  assert.deepEqual(trouble({ priority: UNANSWERED }), ["Fix 1 field above to continue.", "", ["priority"]]);
 });
