@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.software import parse_compute_capability
@@ -17,6 +17,7 @@ from gpuspawner.settings.value_types import (
     DOMAIN_PATTERN,
     LABEL_VALUE_PATTERN,
     NAME_PATTERN,
+    OBJECT_NAME,
     GPUVendor,
     LabelKey,
     LabelValue,
@@ -30,6 +31,7 @@ from gpuspawner.settings.value_types import (
     Title,
     UnitFraction,
     Vendor,
+    require_pattern,
 )
 
 
@@ -44,15 +46,28 @@ LabelValues = Annotated[
     WithJsonSchema({"anyOf": [_VALUE, {"type": "array", "items": _VALUE}]}),
 ]
 """Allowed values of a node label; an empty list means that the node must not have the label."""
-EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvironmentName = Annotated[
+    str,
+    require_pattern(
+        r"^[A-Za-z_][A-Za-z0-9_]*$",
+        rule="must be the name of an environment variable: letters, digits and _, such as NCCL_DEBUG",
+    ),
+]
+_TaintKey = Annotated[
+    str,
+    require_pattern(
+        rf"^(({DOMAIN_PATTERN}/)?{NAME_PATTERN})?$", rule="must be the key of a taint, such as nvidia.com/gpu"
+    ),
+]
+_Resource = Annotated[
+    str, require_pattern(rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$", rule="must be VENDOR/RESOURCE, such as nvidia.com/gpu")
+]
 
 
 class TolerationSetting(StrictModel):
     """A toleration (core/v1), without ``tolerationSeconds``."""
 
-    key: Annotated[str, StringConstraints(pattern=rf"^(({DOMAIN_PATTERN}/)?{NAME_PATTERN})?$")] = Field(
-        default="", description="Of the taint; empty with operator Exists: every taint."
-    )
+    key: _TaintKey = Field(default="", description="Of the taint; empty with operator Exists: every taint.")
     operator: Literal["Exists", "Equal"] = Field(
         default="Equal", description="Equal: the taint must have this value. Exists: any value."
     )
@@ -85,7 +100,7 @@ class GPUEntry(OverridingEntry):
     min_memory: Memory | None = Field(
         default=None, description="The server gets any GPU type of this resource with at least this memory."
     )
-    resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$")] | None = Field(
+    resource: _Resource | None = Field(
         default=None, description="Extended resource that counts the GPUs, such as nvidia.com/gpu."
     )
     vendor: GPUVendor | None = Field(
@@ -120,7 +135,7 @@ class GPUEntry(OverridingEntry):
     environment: dict[EnvironmentName, Text] = Field(
         default_factory=dict, description="Environment variables of servers with the type."
     )
-    runtime_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
+    runtime_class: Annotated[str, OBJECT_NAME] | None = Field(
         default=None, description="RuntimeClass of servers with the type, where GPUs need one."
     )
     shm: UnitFraction | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")

@@ -16,7 +16,7 @@ from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMOR
 from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy import PolicySetting, PoolEntry
 from gpuspawner.settings.value_types import (
-    DOMAIN_PATTERN,
+    OBJECT_NAME,
     CPUGuarantee,
     CPUs,
     Entry,
@@ -34,9 +34,16 @@ from gpuspawner.settings.value_types import (
     UnitFraction,
     Vendor,
     Version,
+    require_pattern,
 )
 
-QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
+QueueName = Annotated[
+    str,
+    require_pattern(
+        r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$",
+        rule="must be the name of a queue: at most 63 lower-case letters, digits, - and ., such as gpu-users",
+    ),
+]
 """Name of a LocalQueue or WorkloadPriorityClass of Kueue. It must be a valid label value, because it becomes
 the value of a pod's label."""
 
@@ -60,10 +67,20 @@ _MIN, _MAX = "Smallest amount that users may choose.", "Largest amount that user
 _STEP, _DEFAULT = "Amounts differ from min by multiples of it.", "Selected at first."
 
 
+_ImageText = Annotated[
+    str,
+    require_pattern(
+        r"^[^\s{}]+$",
+        rule="must be an image without spaces and braces, such as quay.io/jupyter/base-notebook:2026-10-01",
+        max_length=1000,
+    ),
+]
+
+
 class ImageEntry(OverridingEntry):
     """An image that users may pick."""
 
-    image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = Field(
+    image: _ImageText | None = Field(
         default=None, description="Reference of the image, such as quay.io/jupyter/pytorch-notebook:cuda12-latest."
     )
     cuda: Version | None = Field(
@@ -164,7 +181,7 @@ class PriorityEntry(ChoiceEntry):
 
     required_keys: ClassVar[tuple[str, ...]] = ("priority_class", "value")
 
-    priority_class: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}$")] | None = Field(
+    priority_class: Annotated[str, OBJECT_NAME] | None = Field(
         default=None, alias="class", description="Name of a PriorityClass of the cluster."
     )
     value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(

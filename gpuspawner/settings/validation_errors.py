@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
+from gpuspawner.settings.value_types import PATTERN_RULES
 
 NodeT = TypeVar("NodeT")
 
@@ -109,6 +110,10 @@ def _make_problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
         )
     if kind == "literal_error":
         return Problem(field=path, code="unknown_choice", message=_describe_unknown_choice(context, value))
+    if kind == "string_pattern_mismatch":
+        subject = "the key " if "[key]" in error["loc"] else ""
+        message = f"{subject}{PATTERN_RULES[context['pattern']]}, not {quote(value)}"
+        return Problem(field=path, code="bad_value", message=message)
     return Problem(field=path, code="bad_value", message=_describe_error(error))
 
 
@@ -116,8 +121,6 @@ def _describe_error(error: ErrorDetails) -> str:
     kind, message, value, context = error["type"], error["msg"], error["input"], error.get("ctx", {})
     if kind == "value_error":
         return f"{context['error']}, not {quote(value)}"
-    if kind == "string_pattern_mismatch":
-        return f"is not written as it must be: {quote(value)} does not match {context['pattern']}"
     return f"{message[:1].lower()}{message[1:]}"
 
 

@@ -81,6 +81,26 @@ GPUVendor = Literal["nvidia", "amd", "intel", "other"]
 NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"
 DOMAIN_PATTERN = r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+PATTERN_RULES: dict[str, str] = {}
+"""Pattern of a text → the rest of a sentence that says what the pattern requires, such as ``must be the name of …``."""
+
+
+def require_pattern(pattern: str, *, rule: str, max_length: int | None = None) -> StringConstraints:
+    """Return the constraint that a text matches a pattern.
+
+    :param pattern: the regular expression.
+    :param rule: what the pattern requires, in words for an error message; begins with "must be".
+    :param max_length: maximum number of characters; None for no limit.
+    """
+    PATTERN_RULES[pattern] = rule
+    return StringConstraints(pattern=pattern, max_length=max_length)
+
+
+OBJECT_NAME = require_pattern(
+    rf"^{DOMAIN_PATTERN}$",
+    rule="must be the name of an object in Kubernetes: lower-case letters, digits, - and ., such as my-name",
+)
+"""Constraint of the names of most Kubernetes objects."""
 
 _LONGEST_RUN_TIME_S = 2**31 - 1
 """Largest ``activeDeadlineSeconds``: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/"""
@@ -138,7 +158,7 @@ RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TI
 Version = Annotated[
     str,
     BeforeValidator(_require_quoted_version),
-    StringConstraints(pattern=VERSION_PATTERN),
+    require_pattern(VERSION_PATTERN, rule='must be a version in quotes with two numbers, such as "12.8"'),
     WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
 ]
 UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -154,11 +174,20 @@ Origin = Annotated[str, AfterValidator(_parse_image_origin)]
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
 """Name of a JupyterHub group; comparisons ignore case."""
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
-LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$")]
+LabelKey = Annotated[
+    str,
+    require_pattern(
+        rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$",
+        rule="must be the key of a label, such as pool or nvidia.com/gpu.product",
+    ),
+]
 LabelValue = Annotated[
     str,
     BeforeValidator(require_quoted_text),
-    StringConstraints(pattern=LABEL_VALUE_PATTERN),
+    require_pattern(
+        LABEL_VALUE_PATTERN,
+        rule="must be the value of a label or taint: at most 63 letters, digits, -, _ and ., such as Tesla-T4",
+    ),
     WithJsonSchema({"type": "string", "pattern": LABEL_VALUE_PATTERN}),
 ]
 

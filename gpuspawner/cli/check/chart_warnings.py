@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from gpuspawner.cli.check.replaced_lists import find_replaced_lists
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
 from gpuspawner.cli.values.chart_config import OUR_CLASSES, find_chart_path, needs_chart_tag
 from gpuspawner.cli.values.helm_values import (
@@ -40,6 +41,7 @@ def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_replaced_values(values)
+    yield from find_replaced_lists(values)
     yield from _check_base_section(values)
     yield from _check_image_tag(values)
 

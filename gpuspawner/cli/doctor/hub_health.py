@@ -57,8 +57,8 @@ def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             severity=DiagnosisSeverity.NOTE,
             code="hub-missing",
-            what=f"No hub runs in the namespace {facts.namespace} (labels app=jupyterhub, component=hub).",
-            why="The hub's version was not checked"
+            what=f"No pod of a hub is in the namespace {facts.namespace} (labels app=jupyterhub, component=hub).",
+            why="If the hub runs elsewhere, all is well; its version was not checked"
             + ("." if facts.account else ", nor the rights of its ServiceAccount."),
             fix="kubectl get pods -A -l app=jupyterhub,component=hub\n"
             "# then: gpuspawner doctor -n NAMESPACE, or --hub-account NAMESPACE:NAME",

@@ -92,7 +92,8 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 """Trait → the chart's default; null in the values removes the default."""
 
-_LABELS = {"hub.jupyter.org/network-access-hub": "true"}
+DEFAULT_LABELS = {"hub.jupyter.org/network-access-hub": "true"}
+"""The chart's default of ``singleuser.extraLabels``, without which a NetworkPolicy keeps servers from the hub."""
 _IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 DEFAULT_SCHEDULER = "default-scheduler"
 _CHART_SCHEDULER = "user-scheduler"
@@ -106,7 +107,7 @@ _TOLERATION_CHOICES: Mapping[str, tuple[str, ...]] = {
     "operator": ("Exists", "Equal"),
     "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
 }
-_DEFAULT_USER_TOLERATIONS: tuple[Mapping[str, Any], ...] = tuple(
+DEFAULT_USER_TOLERATIONS: tuple[Mapping[str, Any], ...] = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
 )
@@ -225,7 +226,7 @@ def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     """
     if trait == "tolerations":
         tolerations = (
-            get_chart_value(values, "scheduling.userPods.tolerations", default=_DEFAULT_USER_TOLERATIONS),
+            get_chart_value(values, "scheduling.userPods.tolerations", default=DEFAULT_USER_TOLERATIONS),
             get_chart_value(values, _TOLERATIONS_PATH),
         )
         return _TOLERATIONS_PATH if any(tolerations) else ""
@@ -289,7 +290,7 @@ def _build_chart_traits(values: Mapping[str, Any]) -> dict[str, Any]:
     found |= _build_labels(values) | _build_volumes(values)
     if secrets := _list_pull_secrets(values):
         found["image_pull_secrets"] = secrets
-    of_pods = _get_entries(values, "scheduling.userPods.tolerations", default=_DEFAULT_USER_TOLERATIONS)
+    of_pods = _get_entries(values, "scheduling.userPods.tolerations", default=DEFAULT_USER_TOLERATIONS)
     extra = _get_entries(values, _TOLERATIONS_PATH)
     _check_tolerations(of_pods, path="scheduling.userPods.tolerations")
     _check_tolerations(extra, path=_TOLERATIONS_PATH)
@@ -326,7 +327,7 @@ def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
     }
     own = get_chart_value(values, "singleuser.extraLabels", default={})
     if isinstance(own, Mapping):
-        found["extra_labels"] = {key: value for key, value in {**_LABELS, **own}.items() if value is not None}
+        found["extra_labels"] = {key: value for key, value in {**DEFAULT_LABELS, **own}.items() if value is not None}
     return found
 
 

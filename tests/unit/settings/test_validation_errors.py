@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
+from gpuspawner.settings.value_types import PATTERN_RULES
 
 
 def messages(raw: dict[str, Any]) -> dict[str, str]:
@@ -89,6 +91,39 @@ def test_an_error_says_what_to_do(raw: dict[str, Any], path: str, message: str):
     assert messages(raw) == {path: message}
 
 
-def test_a_pattern_is_shown():
-    found = messages(gpu(runtime_class="Not A Name"))["gpus.resource.runtime_class"]
-    assert found.startswith("is not written as it must be: 'Not A Name' does not match ")
+@pytest.mark.parametrize(
+    ("raw", "path", "message"),
+    [
+        (gpu(resource="gpu"), "gpus.resource.resource", "must be VENDOR/RESOURCE, such as nvidia.com/gpu, not 'gpu'"),
+        (
+            gpu(environment={"A-B": "1"}),
+            "gpus.resource.environment.A-B",
+            "the key must be the name of an environment variable: letters, digits and _, such as NCCL_DEBUG, not 'A-B'",
+        ),
+        (
+            gpu(runtime_class="Not A Name"),
+            "gpus.resource.runtime_class",
+            "must be the name of an object in Kubernetes: lower-case letters, digits, - and ., such as my-name, "
+            "not 'Not A Name'",
+        ),
+    ],
+)
+def test_a_text_that_does_not_match_is_told_the_rule_and_no_expression(raw: dict[str, Any], path: str, message: str):
+    assert messages(raw) == {path: message}
+
+
+def find_patterns(annotation: Any) -> set[str]:
+    """Return the patterns that pydantic checks in a type, and in the types inside."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return set().union(*map(find_field_patterns, annotation.model_fields.values()))
+    inside = set().union(*map(find_patterns, get_args(annotation))) if get_args(annotation) else set()
+    return inside | ({annotation.pattern} if getattr(annotation, "pattern", None) else set())
+
+
+def find_field_patterns(field: FieldInfo) -> set[str]:
+    return find_patterns(field.annotation).union(*map(find_patterns, field.metadata))
+
+
+def test_every_pattern_has_a_rule_in_words():
+    patterns = find_patterns(SettingsModel)
+    assert (len(patterns) > 7, patterns - PATTERN_RULES.keys()) == (True, set())

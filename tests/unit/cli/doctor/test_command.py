@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from devcluster.demo.values import LOCAL, OWN_CLUSTER
 from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import calls, gpu_node, settings
 from tests.unit.kube.watch_server import NODES, WatchServer
@@ -38,6 +39,16 @@ async def test_faults_are_reported_with_exit_code_1(
         ("fault", "gpu-unhealthy", ["gpu-2"]),
         ("note", "hub-missing", []),
     ]
+
+
+@pytest.mark.parametrize("values", [LOCAL, OWN_CLUSTER], ids=lambda path: path.name)
+async def test_the_demo_lacks_no_storage(
+    server: WatchServer, doctor: Doctor, capsys: pytest.CaptureFixture[str], values: Path
+):
+    server.put("/api/v1/namespaces", {"metadata": {"name": "jhub"}})
+    await doctor("-f", str(values), "--output", "json")
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {each["code"] for each in found if "type" not in each["code"]} <= {"hub-missing", "limit-too-large"}
 
 
 async def test_notes_are_no_fault(server: WatchServer, doctor: Doctor, capsys: pytest.CaptureFixture[str]):
