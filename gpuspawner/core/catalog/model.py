@@ -233,6 +233,7 @@ class GPUType:
     :param start_timeout_s: seconds that the hub waits until a server with the type has started; None = JupyterHub's
         setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
+    :param new_nodes: whether nodes of the type may be added besides those that ``scale_up`` and NodePools describe.
     :param members: for a combined type ("any of these GPU types"), the types that it combines, all with the same
         resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
@@ -261,6 +262,7 @@ class GPUType:
     shm: float | None = None
     start_timeout_s: int | None = None
     scale_up: ScaleUp | None = None
+    new_nodes: bool = True
     members: tuple[GPUType, ...] = ()
     platforms: tuple[Platform, ...] = ()
     spot: bool | None = None
@@ -507,6 +509,7 @@ class Catalog:
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but servers do not get.
     :param only_presets: True = users can choose only a preset, and entries of its lists.
     :param preset_images: slug → image that only presets offer. Users cannot change a preset with such an image.
+    :param new_nodes: whether nodes may be added that no NodePool describes, for servers without a GPU type.
     """
 
     images: Mapping[str, Image]
@@ -528,6 +531,7 @@ class Catalog:
     dropped_gpus: Mapping[str, int] = field(default_factory=dict)
     only_presets: bool = False
     preset_images: Mapping[str, Image] = field(default_factory=dict)
+    new_nodes: bool = True
 
     @property
     def default_preset(self) -> str | None:
@@ -548,6 +552,13 @@ class Catalog:
     def default_image(self) -> str:
         """Slug of the first image, the default for users who choose none."""
         return next(iter(self.images))
+
+    def may_add_nodes(self, gpu: GPUType | None) -> bool:
+        """Return whether nodes may be added that neither ``scale_up`` nor a NodePool describes.
+
+        :param gpu: the server's GPU type; None for a server without a GPU.
+        """
+        return self.new_nodes if gpu is None else gpu.new_nodes
 
     def find_default_choice(self, name: str) -> str | None:
         """Return the slug of a field's default, the first option, or None if the field has no options.
