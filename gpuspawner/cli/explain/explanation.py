@@ -262,16 +262,10 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
         avoided = admission.placement.avoided
         manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)
-    found = (
-        Verdict(outcome=Outcome.UNKNOWN)
-        if pod is None
-        else offer.predict_verdict(
-            pod,
-            gpu=admission.gpu,
-            queue=queue,
-            start_timeout_s=admission.placement.start_timeout_s or spawner.start_timeout,
-        )
-    )
+    found = Verdict(outcome=Outcome.UNKNOWN)
+    if pod is not None:
+        timeout_s = admission.placement.start_timeout_s or spawner.start_timeout
+        found = offer.predict_verdict(pod, gpu=admission.gpu, queue=queue, start_timeout_s=timeout_s)
     is_settled = not found.needs_alternatives and not refused
     return Explanation(
         options=admission.options,

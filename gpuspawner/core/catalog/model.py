@@ -487,8 +487,8 @@ class Catalog:
     """Everything that a user can choose, each mapping in display order.
 
     :param images: slug → image; never empty.
-    :param cpu: bounds in millicores. None if the settings have no bounds, and the hub knows no node to derive bounds
-        from. The form then shows no field for CPU, and KubeSpawner's own limit applies.
+    :param cpu: bounds in millicores. None if the settings have no bounds, and no node is known to derive bounds from.
+        The form then shows no field for CPU, and KubeSpawner's own limit applies.
     :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
@@ -496,12 +496,10 @@ class Catalog:
     :param untyped: label → values of GPU nodes that belong to no GPU type. Servers without a GPU stay off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
-    :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field. Without a size from the user,
-        the GPU type's ``shm`` decides.
+    :param shared_memory: bounds of /dev/shm in bytes; None = no field. With no size, the GPU type's ``shm`` decides.
     :param choices: the options of each form field with a list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
-    :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = only the
-        GPU types set a maximum.
+    :param max_runtime_s: seconds until each server's pod ends (``activeDeadlineSeconds``); None = GPU types decide.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs in KubeSpawner's traits. A server whose user
@@ -552,13 +550,6 @@ class Catalog:
     def default_image(self) -> str:
         """Slug of the first image, the default for users who choose none."""
         return next(iter(self.images))
-
-    def may_add_nodes(self, gpu: GPUType | None) -> bool:
-        """Return whether nodes may be added that neither ``scale_up`` nor a NodePool describes.
-
-        :param gpu: the server's GPU type; None for a server without a GPU.
-        """
-        return self.new_nodes if gpu is None else gpu.new_nodes
 
     def find_default_choice(self, name: str) -> str | None:
         """Return the slug of a field's default, the first option, or None if the field has no options.

@@ -45,9 +45,8 @@ from gpuspawner.core.catalog.kueue import (
     QuotaJudgment,
 )
 from gpuspawner.core.catalog.model import GPUType, QueueState
-from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
+from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
-from gpuspawner.core.cluster.node_table import NodeTable
 from gpuspawner.core.cluster.selectors import (
     matches_node_affinity,
     may_match_node_affinity,
@@ -67,6 +66,7 @@ from gpuspawner.core.verdict.reasons import (
     find_fitting_node,
     format_amount,
     format_number,
+    may_need_unseen_devices,
 )
 
 _MAX_COMPARED_CHOICES = 64
@@ -169,21 +169,6 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
     return any(
         matches_node_affinity(node, other) and not is_reserved_for_others(node, other.tolerations) for node in nodes
     )
-
-
-def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
-
-    :param dra_resources: extended resources that map to DRA DeviceClasses; None = unknown, so any may map to one.
-    """
-    extended = {name for name, number in pod.requests.items() if number and "/" in name}
-    if not extended:
-        return False
-    hidden = extended if dra_resources is None else extended & dra_resources
-    if not all(any(may_have_units(node, name) for node in table) for name in hidden):
-        return True
-    groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
-    return bool(find_candidate_nodes(pod, groups, unseen=hidden))
 
 
 _MAX_COMPARED_FLAVORS = 32

@@ -90,7 +90,7 @@ class Offer:
             self.inventory,
             gpu=gpu,
             queue=queue,
-            new_nodes=self.catalog.may_add_nodes(gpu),
+            new_nodes=(self.catalog if gpu is None else gpu).new_nodes,
             start_timeout_s=start_timeout_s,
         )
 

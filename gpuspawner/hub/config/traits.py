@@ -327,7 +327,10 @@ class GPUSpawnerTraits(LoggingConfigurable):
                 GPUSpawner:
                   new_nodes: none
                   gpus:
-                    h100: {new_nodes: possible}
+                    h100:
+                      resource: nvidia.com/gpu
+                      match: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+                      new_nodes: possible
 
         `gpuspawner doctor` proposes `none` where nothing adds nodes: docs/live-capacity.md.
 
