@@ -15,6 +15,7 @@ const GONE = {
   shapes: [],
   largest_shapes: [],
   scales: false,
+  new_nodes: false,
 };
 
 /** Text of an element, touched only where it changes: screen readers read each change aloud. */

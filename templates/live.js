@@ -124,6 +124,7 @@ export function localVerdict(values, data) {
   if (holds(gpu.largest_shapes, least, count)) {
     return told("waits", t("Will wait: {reason}.", { reason: shortage(gpu, count) }));
   }
+  if (gpu.new_nodes) return null;
   const most = mostOf(gpu.largest_shapes);
   const never = (reason) => told("never", t("Can't start: {reason}.", { reason }));
   if (!most) return gpu.state === "never" ? never(t("the cluster has no node with this GPU")) : null;

@@ -38,6 +38,8 @@ class Fleet:
     :param is_refilled: whether a controller creates ended placeholders anew, as zero-to-jupyterhub's StatefulSet does.
     :param settings: section GPUSpawner of the hub's configuration.
     :param queue: Kueue's queue for servers with GPUs; None for none.
+    :param hides_pools: whether the hub sees nothing of the autoscaler, neither NodePools nor a label that it reads, as
+        with most autoscalers.
     """
 
     seed: int
@@ -48,6 +50,7 @@ class Fleet:
     is_refilled: bool
     settings: Manifest
     queue: Queue | None = None
+    hides_pools: bool = False
 
     @property
     def products(self) -> frozenset[str]:
@@ -73,6 +76,9 @@ def draw_fleet(seed: int) -> Fleet:
     is_refilled = draw.chance(50)
     settings = _settings([slug for slug in PRODUCTS if slug in pool_slugs or (slug in slugs and draw.chance(30))])
     queue = draw_queue(seed, nodes, pools=pools)
+    hides_pools = bool(pools) and queue is None and Draw(f"truth-pools-{seed}").chance(40)
+    # NodePools describe all that may be added. Where the hub does not see them, the default holds: nodes may be added.
+    settings |= {} if hides_pools else {"new_nodes": "none"}
     return Fleet(
         seed=seed,
         nodes=tuple(nodes),
@@ -82,6 +88,7 @@ def draw_fleet(seed: int) -> Fleet:
         is_refilled=is_refilled,
         settings=settings if queue is None else {**settings, "queue": queue.settings},
         queue=queue,
+        hides_pools=hides_pools,
     )
 
 

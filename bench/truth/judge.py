@@ -50,12 +50,14 @@ class Said:
     :param pod: the pod as the API server would make it, from a dry run.
     :param labels: what any node of the chosen GPU type has.
     :param count: how many GPUs were chosen, 0 for none.
+    :param sees_pools: whether the hub sees what the autoscaler may add.
     """
 
     verdict: Verdict
     pod: Manifest
     labels: Mapping[str, str]
     count: int
+    sees_pools: bool = True
 
 
 class Fault(StrEnum):
@@ -63,6 +65,7 @@ class Fault(StrEnum):
 
     NOT_NOW = "now, but did not start"
     NOT_NEVER = "never, but started"
+    REFUSED_NEW_NODE = "never, but a new node came"
     REASON = "wrong reason"
     PLACE = "wrong place in line"
     PEER = "the sum of free GPUs was wrong"
@@ -79,6 +82,8 @@ def find_faults(said: Said, event: Event, view: View) -> Iterator[tuple[Fault, s
         yield Fault.NOT_NOW, f"{fate}: {event.words}{_quote_kueue(event)}"
     if outcome is Outcome.NEVER and fate is not Fate.WAITED:
         yield Fault.NOT_NEVER, f"{fate} on {event.node}"
+    if outcome is Outcome.NEVER and fate is Fate.NEW_NODE:
+        yield Fault.REFUSED_NEW_NODE, f"the hub would have refused a start that {event.node} took"
     if outcome in (Outcome.WAITS, Outcome.AFTER_SCALE_UP) and (reason := _find_wrong_reason(said, event, view)):
         yield Fault.REASON, reason
     if place := _find_wrong_place(said, event, view):
@@ -170,7 +175,7 @@ def _find_wrong_reason(said: Said, event: Event, view: View) -> str:
     if event.kueue is not None:
         return _quote_kueue(event)
     if verdict.outcome is Outcome.WAITS and event.fate is Fate.NEW_NODE:
-        return f"a new node came: {event.node}"
+        return f"a new node came: {event.node}" if said.sees_pools else ""
     if verdict.outcome is Outcome.AFTER_SCALE_UP and event.fate is Fate.WAITED and not is_hedged(said, event):
         return f"no node came: {event.autoscaler}"
     if verdict.outcome is Outcome.AFTER_SCALE_UP and not verdict.reason:

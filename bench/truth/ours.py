@@ -22,7 +22,7 @@ from gpuspawner.core.cluster.decode import decode_node, decode_pod
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
+from gpuspawner.core.verdict.verdict import Verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import PodPreviews, serialize_pod
@@ -83,11 +83,16 @@ class Ours:
             if gpu.resource == GPU and not products.isdisjoint(gpu.match.get(PRODUCT, ()))
         }
 
-    async def say(self, settings: Manifest, user: str, *, options: Manifest) -> Statement:
-        """Return the verdict on a user's choice, and the pod that a start would create."""
+    async def say(self, settings: Manifest, user: str, *, options: Manifest, sees_pools: bool = True) -> Statement:
+        """Return the verdict on a user's choice, and the pod that a start would create.
+
+        :param sees_pools: False for what a hub says that sees no NodePools, as if another autoscaler ran.
+        """
         spawner = make_spawner(settings, user)
         # In a hub, data of the queue is up to 5 seconds older.
         offer: Offer = replace(await spawner.make_offer(), queues=QueuePlaces(spawner.api.api_client))
+        if not sees_pools:
+            offer = replace(offer, inventory=replace(offer.inventory, scalable_pools=()))
         selection = validate(options, offer.catalog)
         previews = PodPreviews(spawner, offer)
         await previews.prepare(selection)
@@ -95,7 +100,7 @@ class Ours:
         gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
         if pod is None:
             raise DevclusterError(f"no pod of {options}")
-        verdict = predict_verdict(pod, offer.inventory, gpu=gpu, queue=previews.find_queue(selection))
+        verdict = offer.predict_verdict(pod, gpu=gpu, queue=previews.find_queue(selection))
         choice = PodChoice(placement=place(selection, offer.catalog), resources=list_gpu_resources(offer.catalog))
         spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
         manifest = serialize_pod(spawner, await draft_pod(spawner))

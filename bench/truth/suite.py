@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,7 +43,13 @@ KUEUE_SETTINGS = {
     }
 }
 """Pods of other namespaces never meet Kueue's webhook. The webhook leaves pods without its label as they are."""
-BUDGETS = {"now_not_started_percent": 0.5, "never_started": 0, "wrong_reason_percent": 1, "wrong_place": 0}
+BUDGETS = {
+    "now_not_started_percent": 0.5,
+    "never_started": 0,
+    "new_node_refused": 0,
+    "wrong_reason_percent": 1,
+    "wrong_place": 0,
+}
 
 
 @dataclass(slots=True)
@@ -54,6 +60,7 @@ class Tally:
     :param fates: the fates of the pods.
     :param faults: the faults, by kind.
     :param hedged: how often no node came where none was promised for sure.
+    :param unseen: the fates of the pods in fleets of whose autoscaler the hub sees nothing.
     :param with_gpus: how many spawns asked for GPUs, which the sum of free ones is compared with.
     :param revisited: how many pods that waited were tried alone.
     :param unknown: reasons of the verdict ``unknown``.
@@ -66,6 +73,7 @@ class Tally:
     fates: Counter[Fate] = field(default_factory=Counter)
     faults: Counter[Fault] = field(default_factory=Counter)
     hedged: int = 0
+    unseen: Counter[Fate] = field(default_factory=Counter)
     with_gpus: int = 0
     revisited: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
@@ -126,6 +134,9 @@ def make_result(tally: Tally, *, unsettled: int, seed: int, took_s: float) -> Re
             "started_on_new_node": tally.fates[Fate.NEW_NODE],
             "now_not_started_percent": _percent(faults[Fault.NOT_NOW], outcomes[Outcome.NOW]),
             "never_started": faults[Fault.NOT_NEVER],
+            "new_node_refused": faults[Fault.REFUSED_NEW_NODE],
+            "autoscaler_unseen": tally.unseen.total(),
+            "autoscaler_unseen_new_node": tally.unseen[Fate.NEW_NODE],
             "wrong_reason_percent": _percent(faults[Fault.REASON], later),
             "wrong_place": faults[Fault.PLACE],
             "hedged_without_node_percent": _percent(tally.hedged, outcomes[Outcome.AFTER_SCALE_UP]),
@@ -226,19 +237,22 @@ class _Play:
         offered = await self._ours.offered(fleet.settings, products=fleet.products)
         options = draw_options(self._draw, offered)
         await self._stage.wait_for_next_second(view)
-        statement = await self._ours.say(fleet.settings, f"user-{number}", options=options)
+        sees_pools = not fleet.hides_pools
+        statement = await self._ours.say(fleet.settings, f"user-{number}", options=options, sees_pools=sees_pools)
         verdict = statement.verdict
         said = Said(
             verdict=verdict,
             pod=self._stage.admit(statement.manifest),
             labels=statement.labels,
             count=int(options.get("gpu_count", 0)),
+            sees_pools=sees_pools,
         )
         self._stage.create(statement.manifest)
         name = statement.manifest["metadata"]["name"]
         event = await self._stage.follow(name, view=view, fleet=fleet, is_now=verdict.outcome is Outcome.NOW)
         tally.outcomes[verdict.outcome] += 1
         tally.fates[event.fate] += 1
+        tally.unseen[event.fate] += fleet.hides_pools
         tally.hedged += is_hedged(said, event)
         tally.with_gpus += bool(said.count)
         if verdict.outcome is Outcome.UNKNOWN:
@@ -246,7 +260,8 @@ class _Play:
         if find_queue_name(statement.manifest):
             tally.queued[verdict.outcome] += 1
             tally.decided[verdict.outcome] += verdict.is_queued
-        faults = list(find_faults(said, event, view))
+        seen = replace(view, pools=()) if fleet.hides_pools else view
+        faults = list(find_faults(said, event, seen))
         for fault, why in faults:
             tally.blame(fault, f"{why}\n  {self._describe(number, options, said=said, event=event, view=view)}")
         # A verdict is wrong only once, so one that is known to be wrong is not looked at again.

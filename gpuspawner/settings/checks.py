@@ -265,7 +265,7 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
         yield f"{path}.gpus.{sanitize_name(slug)}", of_type.max_runtime
 
 
-_MEMBER_KEYS = ("match", "memory", "scale_up")
+_MEMBER_KEYS = ("match", "memory", "scale_up", "new_nodes")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
 """Keys that a GPU type with ``any_of`` must not have, because the types in ``any_of`` set them.
 

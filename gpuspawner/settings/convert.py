@@ -57,7 +57,7 @@ from gpuspawner.settings.models import (
     SharedMemorySetting,
 )
 from gpuspawner.settings.policy import convert_policy
-from gpuspawner.settings.value_types import Entry, RestrictedEntry
+from gpuspawner.settings.value_types import NO_NODES, POSSIBLE, Entry, RestrictedEntry
 
 EntryT = TypeVar("EntryT", bound=Entry)
 
@@ -72,7 +72,13 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
     unions = {
         slug: _convert_combined_type(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union
     }
-    gpus = {slug: _convert_gpu(slug, entry, table=table) for slug, entry in entries.items() if not entry.is_union}
+    may_add = settings.new_nodes == POSSIBLE
+    gpus = {
+        slug: replace(gpu, new_nodes=may_add) if entry.new_nodes is None else gpu
+        for slug, entry in entries.items()
+        if not entry.is_union
+        for gpu in [_convert_gpu(slug, entry, table=table)]
+    }
     images = {slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()}
     return ConfiguredCatalog(
         images=images,
@@ -102,6 +108,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
         ),
         only_presets=settings.only_presets,
         queue=_convert_queue(settings.queue),
+        new_nodes=may_add,
     )
 
 
@@ -215,6 +222,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
         start_timeout_s=entry.start_timeout,
         max_runtime_s=entry.max_runtime,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+        new_nodes=entry.new_nodes != NO_NODES,
         overrides=entry.kubespawner_override,
     )
 

@@ -22,6 +22,7 @@ from gpuspawner.settings.value_types import (
     LabelKey,
     LabelValue,
     Memory,
+    NewNodes,
     OverridingEntry,
     RunTime,
     ShortText,
@@ -140,6 +141,11 @@ class GPUEntry(OverridingEntry):
     )
     shm: UnitFraction | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")
     scale_up: ScaleUpSetting | None = Field(default=None, description="What an autoscaler may add.")
+    new_nodes: NewNodes | None = Field(
+        default=None,
+        description="none: no nodes of the type are added besides those that scale_up and NodePools describe."
+        " Omitted: as for the hub.",
+    )
     start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = Field(
         default=None,
         description="Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's start_timeout.",

@@ -22,6 +22,7 @@ from gpuspawner.settings.value_types import (
     Entry,
     LabelValue,
     Memory,
+    NewNodes,
     Origin,
     OverridingEntry,
     PresetCPUs,
@@ -305,6 +306,11 @@ class SettingsModel(StrictModel):
         default_factory=dict, description="Changes to the built-in table of GPU models, by model; null removes one."
     )
     discover_gpus: bool = Field(default=True, description="Whether gpuspawner also finds GPU types by node labels.")
+    new_nodes: NewNodes = Field(
+        default="possible",
+        description="Whether nodes may be added that neither scale_up nor a NodePool of Karpenter describes. With none,"
+        " the hub refuses a server that no node could take.",
+    )
     queue: QueueSetting | None = Field(
         default=None, description="A queue of Kueue that servers with a GPU go through. Omitted: none."
     )

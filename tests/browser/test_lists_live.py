@@ -42,6 +42,7 @@ def gpu(slug: str, position: int) -> GPUType:
         match={PRODUCT: (f"MODEL-{slug}",)},
         max_count=8,
         memory_bytes=(80 - position) * GIB,
+        new_nodes=False,
     )
 
 
@@ -53,6 +54,7 @@ SLICE = GPUType(
     unit=UnitKind.MIG,
     match={"nvidia.com/mig-1g.5gb.product": ("MODEL-juliett-MIG-1g.5gb",)},
     max_count=7,
+    new_nodes=False,
 )
 CATALOG = Catalog(
     images={"lab": Image(slug="lab", display_name="JupyterLab", image="lab:1")},

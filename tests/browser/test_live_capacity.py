@@ -39,7 +39,9 @@ CATALOG = Catalog(
     cpu=Bounds(min=500, max=64_000, step=500, default=2000),
     memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
     gpus={
-        slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8)
+        slug: GPUType(
+            slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8, new_nodes=False
+        )
         for slug, name in [("a100", "A100 80 GB"), ("h100", "H100 80 GB"), ("t4", "Tesla T4")]
     },
     presets={"two": Preset(slug="two", display_name="Two cards", options={"gpu": "a100", "gpu_count": 2})},

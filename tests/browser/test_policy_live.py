@@ -44,7 +44,9 @@ CATALOG = Catalog(
     run_time=Bounds(min=HOUR_S // 2, max=24 * HOUR_S, step=HOUR_S // 2, default=8 * HOUR_S),
     custom_images=CustomImages(),
     gpus={
-        slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8)
+        slug: GPUType(
+            slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia", max_count=8, new_nodes=False
+        )
         for slug, name in [("a100", "A100 80 GB"), ("h100", "H100 80 GB"), ("t4", "Tesla T4")]
     },
     presets={

@@ -98,7 +98,11 @@ CATALOG = Catalog(
     },
     cpu=Bounds(min=500, max=64_000, step=500, default=2000),
     memory=Bounds(min=GIB, max=512 * GIB, step=GIB, default=8 * GIB),
-    gpus={"t4": GPUType(slug="t4", display_name="Tesla T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)},
+    gpus={
+        "t4": GPUType(
+            slug="t4", display_name="Tesla T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4, new_nodes=False
+        )
+    },
     presets={each.slug: each for each in (COURSE, GPU, STAFF)},
     only_presets=True,
     policy=Policy(

@@ -29,6 +29,7 @@ VALUES = {
         "config": {
             "GPUSpawner": {
                 "images": {"lab": {"image": "localhost/none:1"}},
+                "new_nodes": "none",
                 "cpu": {"min": 1, "max": 4096, "step": 1, "default": 1, "guarantee": 1},
                 "memory": {"min": "1G", "max": "64T", "step": "1G", "default": "1G", "guarantee": 1},
                 "policy": {

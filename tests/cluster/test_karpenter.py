@@ -13,7 +13,6 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.karpenter import Karpenter, running_karpenter
-from tests.cluster.support.nodes import labelled
 from tests.cluster.support.onlooker import Glance, Onlooker
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
@@ -22,7 +21,6 @@ from tests.cluster.support.waiting import wait_for
 
 POOL = "scale-to-zero"
 TIGHT = "too-tight"
-GKE_NODES = ["gke-k80-1"]
 GPU_NAME = "karpenter.k8s.aws/instance-gpu-name"
 RESOURCE = "nvidia.com/gpu"
 TYPE = {
@@ -87,13 +85,9 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
 
 
 def test_of_a_pool_whose_limit_is_less_than_a_machine_nothing_is_expected(
-    api: ApiClient, karpenter: Karpenter, servers: Servers
+    karpenter: Karpenter, servers: Servers
 ) -> None:
-    # The first test here: nodes that Karpenter has made, or GKE, are taken for a sign that there may be other pools.
-    with (
-        labelled(api, GKE_NODES, "cloud.google.com/gke-nodepool", None),
-        karpenter.pool(TIGHT, labels={}, requirements=requirements("h200"), limits={RESOURCE: "1"}),
-    ):
+    with karpenter.pool(TIGHT, labels={}, requirements=requirements("h200"), limits={RESOURCE: "1"}):
         settle(Onlooker(servers.hub.url, "pessimist", choice={**FIELDS, "gpu": "h200"}), "never")
 
         answer = servers.ask("pessimist", {**OPTIONS, "gpu": "h200"})

@@ -125,6 +125,11 @@ def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: boo
     elif gpu.scale_up is None and not may_grow:
         lacking = f"{len(labelled)} have the labels, none of them {gpu.resource}" if labelled else "none has the labels"
         message = f"matches no node ({lacking}), and there is no scale_up that says one may come"
+        message += (
+            ": a server with it waits for a node that something has to add; if nothing does, set new_nodes: none"
+            if gpu.new_nodes
+            else ", and new_nodes is none: no server gets it"
+        )
         yield Problem(field=f"gpus.{slug}", code="matches_nothing", message=message)
 
 

@@ -16,6 +16,7 @@ from gpuspawner.core.catalog.software import Misfit, find_misfit, read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text, as_text_map
 
+_VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """A Deployment whose name contains one of these texts counts as an autoscaler."""
 _CLOUD_LABELS = (
@@ -23,22 +24,50 @@ _CLOUD_LABELS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/compute-type",
     "kubernetes.azure.com/agentpool",
+    "kops.k8s.io/instancegroup",
+    "worker.gardener.cloud/pool",
+    "node.cluster.x-k8s.io/machine-deployment",
+    "magnum.openstack.org/nodegroup",
+    "doks.digitalocean.com/node-pool",
+    "k8s.scaleway.com/pool",
+    "lke.linode.com/pool-id",
+    "ibm-cloud.kubernetes.io/worker-pool-name",
+    "alibabacloud.com/nodepool-id",
+    "node.openshift.io/os_id",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
 )
-"""Node labels of clouds that may run the autoscaler outside the cluster, where ``doctor`` cannot see it."""
+"""Node labels of clouds that may run the autoscaler outside the cluster, where ``doctor`` cannot see it.
+
+The cloud-controller-manager of any cloud sets region and zone
+(https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion)."""
 
 
-def can_scale_up(facts: ClusterFacts) -> bool:
+def can_scale_up(facts: ClusterFacts, *, new_nodes: bool = True) -> bool:
     """Return whether the cluster has or may have an autoscaler.
 
     The cluster may have an autoscaler if ``doctor`` cannot read Deployments, or if a node has a label of a cloud that
     may run the autoscaler outside the cluster.
+
+    :param facts: the facts about the cluster and the settings.
+    :param new_nodes: False if the settings say that no nodes are added besides those that NodePools describe.
     """
-    if facts.list_objects(ObjectKind.NODE_POOLS) or ObjectKind.DEPLOYMENTS not in facts.read:
+    if facts.list_objects(ObjectKind.NODE_POOLS):
         return True
-    names = map(get_object_name, facts.list_objects(ObjectKind.DEPLOYMENTS))
-    return any(part in name for name in names for part in _AUTOSCALERS) or any(
-        label in node.labels for node in facts.nodes for label in _CLOUD_LABELS
+    if not new_nodes:
+        return False
+    return (
+        ObjectKind.DEPLOYMENTS not in facts.read
+        or bool(_find_autoscalers(facts))
+        or any(label in node.labels for node in facts.nodes for label in _CLOUD_LABELS)
     )
+
+
+def _find_autoscalers(facts: ClusterFacts) -> list[str]:
+    names = map(get_object_name, facts.list_objects(ObjectKind.DEPLOYMENTS))
+    found = [f"Deployment {name}" for name in names if any(part in name for part in _AUTOSCALERS)]
+    found += [f"ConfigMap {get_object_name(each)}" for each in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)]
+    return found + ["its events"] * bool(facts.list_objects(ObjectKind.AUTOSCALER_EVENTS))
 
 
 def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -55,6 +84,33 @@ def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
             "# Without one take scale_up away. Helm values:\nhub:\n  config:\n    GPUSpawner:\n      gpus:\n"
             + "\n".join(f"        {slug}:\n          scale_up: null" for slug in types),
             objects=tuple(types),
+        )
+
+
+def check_new_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding if ``new_nodes`` does not match what ``doctor`` sees of autoscalers."""
+    configured = facts.configured
+    denied = [slug for slug, gpu in configured.gpus.items() if not gpu.new_nodes and gpu.scale_up is None]
+    signs = _find_autoscalers(facts)
+    if configured.new_nodes and ObjectKind.AUTOSCALER_STATUS in facts.read and not can_scale_up(facts):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
+            code="new-nodes-unlikely",
+            what="new_nodes is possible, and nothing here seems to add nodes: there is no Karpenter, no "
+            "cluster-autoscaler, and no node of a cloud.",
+            why="A server that no node could take waits until its start timeout, instead of being refused at once.",
+            fix=f"# If nothing adds nodes:\n{_VALUES}      new_nodes: none",
+        )
+    elif signs and not facts.list_objects(ObjectKind.NODE_POOLS) and (denied or not configured.new_nodes):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="new-nodes-denied",
+            what=f"new_nodes is none, and there is an autoscaler: {shorten_list(signs)}.",
+            why="The hub refuses servers for a node group without nodes, and the group stays empty, unless scale_up "
+            "describes it.",
+            fix="kubectl get configmap -n kube-system cluster-autoscaler-status -o yaml\n"
+            "# If it may add nodes for servers: take new_nodes away, or describe these nodes in gpus.<slug>.scale_up",
+            objects=tuple(denied),
         )
 
 
@@ -101,7 +157,6 @@ def _list_spent_limits(pool: KubernetesObject) -> dict[str, object]:
 
 
 _GIB = 1024**3
-_VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -116,7 +171,7 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
         severity, why = DiagnosisSeverity.NOTE, "GPU types are those of the settings with a scale_up."
-    elif can_scale_up(facts):
+    elif can_scale_up(facts, new_nodes=facts.configured.new_nodes):
         severity, why = DiagnosisSeverity.NOTE, "No server gets a GPU unless an autoscaler adds nodes with GPUs."
     else:
         severity, why = DiagnosisSeverity.FAULT, "No server gets a GPU."
@@ -138,8 +193,8 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
     The finding is a warning if the cluster may have an autoscaler, else a fault.
     """
-    may_grow = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
+        may_grow = can_scale_up(facts, new_nodes=gpu.new_nodes)
         if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
             continue
         if gpu.scale_up is not None:
@@ -169,7 +224,8 @@ def check_preset_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
     The finding is a warning if the cluster may have an autoscaler, else a fault.
     """
-    severity = DiagnosisSeverity.WARNING if can_scale_up(facts) else DiagnosisSeverity.FAULT
+    may_grow = can_scale_up(facts, new_nodes=facts.configured.new_nodes)
+    severity = DiagnosisSeverity.WARNING if may_grow else DiagnosisSeverity.FAULT
     for slug, preset in facts.configured.presets.items():
         selectors = {path: as_text_map(each.get("node_selector")) for path, each in list_preset_overrides(slug, preset)}
         for path, selector in selectors.items():
@@ -239,7 +295,8 @@ def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
     Yield nothing if an autoscaler may add nodes, because a new node may be larger.
     """
-    if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
+    may_grow = can_scale_up(facts, new_nodes=facts.configured.new_nodes)
+    if not facts.nodes or may_grow or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)
     yield from _check_counts(facts)

@@ -57,6 +57,11 @@ _FAILURE_EVENTS_QUERY = {"fieldSelector": "reason=Failed"}
 _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 """Query for the Leases of schedulers; it excludes the namespace kube-node-lease, which has a Lease for each node."""
 
+_AUTOSCALER_EVENTS_QUERY = {"fieldSelector": "source=cluster-autoscaler"}
+_AUTOSCALER_STATUS = "cluster-autoscaler-status"
+"""ConfigMap in kube-system in which the cluster-autoscaler writes its status, also if it runs outside the cluster
+(https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
+
 _CLUSTER_PATHS = {
     ObjectKind.NODES: ("/api/v1/nodes",),
     ObjectKind.DAEMON_SETS: ("/apis/apps/v1/daemonsets",),
@@ -205,6 +210,15 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
         reader.read_kind(ObjectKind.PODS, [f"/api/v1/namespaces/{namespace}/pods"]),
         reader.read_kind(
             ObjectKind.FAILURE_EVENTS, [f"/api/v1/namespaces/{namespace}/events"], query=_FAILURE_EVENTS_QUERY
+        ),
+        reader.read_named(
+            ObjectKind.AUTOSCALER_STATUS, [_AUTOSCALER_STATUS], path="/api/v1/namespaces/kube-system/configmaps"
+        ),
+        reader.read_kind(
+            ObjectKind.AUTOSCALER_EVENTS,
+            [f"/api/v1/namespaces/{namespace}/events"],
+            query=_AUTOSCALER_EVENTS_QUERY,
+            names_only=True,
         ),
         reader.read_kind(ObjectKind.LEASES, ["/apis/coordination.k8s.io/v1/leases"], query=_LEASES_QUERY),
         reader.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY),

@@ -39,6 +39,8 @@ class ObjectKind(StrEnum):
     ACCOUNTS = "serviceaccounts"
     DAEMON_SETS = "daemonsets"
     DEPLOYMENTS = "deployments"
+    AUTOSCALER_STATUS = "status of the cluster-autoscaler"
+    AUTOSCALER_EVENTS = "events of the cluster-autoscaler"
     RUNTIME_CLASSES = "runtimeclasses"
     PRIORITY_CLASSES = "priorityclasses"
     STORAGE_CLASSES = "storageclasses"

@@ -25,7 +25,7 @@ from gpuspawner.core.request.selection import Selection, build_options, find_ima
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
 from gpuspawner.core.scheduling.scan import check_each_node
 from gpuspawner.core.text.i18n import translate_now
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
@@ -262,12 +262,11 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
         avoided = admission.placement.avoided
         manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)
-    found = (
-        Verdict(outcome=Outcome.UNKNOWN)
-        if pod is None
-        else predict_verdict(pod, offer.inventory, gpu=admission.gpu, queue=queue)
-    )
-    is_settled = found.outcome in (Outcome.NOW, Outcome.UNKNOWN) and not refused
+    found = Verdict(outcome=Outcome.UNKNOWN)
+    if pod is not None:
+        timeout_s = admission.placement.start_timeout_s or spawner.start_timeout
+        found = offer.predict_verdict(pod, gpu=admission.gpu, queue=queue, start_timeout_s=timeout_s)
+    is_settled = not found.needs_alternatives and not refused
     return Explanation(
         options=admission.options,
         refused=refused,

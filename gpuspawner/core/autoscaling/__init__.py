@@ -4,7 +4,7 @@ In: the ``scale_up`` settings of GPU types, Karpenter's NodePools, existing node
 Out: :class:`~gpuspawner.core.cluster.model.ScalableNodePool`, and whether a pod would run on a new node of a pool.
 This package does not predict when or in which order pods start; the package ``verdict`` does.
 
-- ``node_pools``: pools from settings, checks of a pod against a pool, labels that autoscalers set on nodes
+- ``node_pools``: pools from settings, checks of a pod against a pool
 - ``karpenter``: pools from Karpenter's NodePools
 """
 
@@ -13,7 +13,6 @@ from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
-    find_autoscaler_traces,
     find_largest_size,
     has_room_after,
     may_add_gpu_type,
@@ -26,7 +25,6 @@ __all__ = [
     "check_new_node",
     "decode_node_pools",
     "derive_pools_from_nodes",
-    "find_autoscaler_traces",
     "find_largest_size",
     "has_room_after",
     "may_add_gpu_type",

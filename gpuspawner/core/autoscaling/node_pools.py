@@ -1,4 +1,4 @@
-"""Check whether a pod would run on a node that an autoscaler may add, and find autoscalers' labels on nodes.
+"""Check whether a pod would run on a node that an autoscaler may add.
 
 Kubernetes has no API for future nodes. A :class:`ScalableNodePool` comes from the ``scale_up`` setting of a GPU type
 (:func:`build_scale_up_pools`) or from a Karpenter NodePool (:mod:`gpuspawner.core.autoscaling.karpenter`). A Karpenter
@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
 
 from gpuspawner.core.catalog.model import GPUType, ScaleUp
 from gpuspawner.core.cluster.model import (
@@ -22,7 +21,6 @@ from gpuspawner.core.cluster.model import (
     PossibleLabels,
     ScalableNodePool,
 )
-from gpuspawner.core.cluster.node_table import NodeGrouping, NodeTable
 from gpuspawner.core.cluster.selectors import (
     guarantees_node_affinity,
     matches_any_term,
@@ -293,43 +291,4 @@ def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
         not is_reserved_for_others(example, constraints.tolerations)
         and matches_node_affinity(example, constraints)
         and all(matches_any_term(example, terms) for terms in constraints.volume_terms)
-    )
-
-
-_ANY_SIZE_LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
-"""Labels that Karpenter and EKS Auto Mode set on nodes. These autoscalers choose a machine of any size that fits the
-pending pods (https://karpenter.sh/docs/concepts/nodepools/)."""
-
-_FIXED_SIZE_LABELS = (
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "alpha.eksctl.io/nodegroup-name",
-    "kubernetes.azure.com/agentpool",
-)
-"""Labels that GKE, EKS, eksctl and AKS set on nodes of a node pool; all nodes of such a pool have one machine type."""
-
-_AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LABELS))
-
-
-class AutoscalerTraces(NamedTuple):
-    """Which kinds of autoscalers have set labels on nodes. A label proves that a pool exists, not that it can grow.
-
-    :param any_size: True if Karpenter or EKS Auto Mode added nodes; both may add nodes of any size.
-    :param fixed_size: True if existing nodes belong to node pools with one machine type. The cluster may have further
-        node pools without nodes, which no label shows.
-    """
-
-    any_size: bool
-    fixed_size: bool
-
-
-def find_autoscaler_traces(table: NodeTable) -> AutoscalerTraces:
-    """Return which kinds of autoscalers left labels on existing nodes.
-
-    :param table: a table of all nodes.
-    """
-    examples = [group.example.labels for group in table.group_nodes(_AUTOSCALER_GROUPING)]
-    return AutoscalerTraces(
-        any_size=any(key in labels for labels in examples for key in _ANY_SIZE_LABELS),
-        fixed_size=any(key in labels for labels in examples for key in _FIXED_SIZE_LABELS),
     )

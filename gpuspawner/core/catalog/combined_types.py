@@ -89,6 +89,7 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
+        new_nodes=any(gpu.new_nodes for gpu in members),
         overrides=own.overrides or _find_common_value([gpu.overrides for gpu in members]) or {},
         # kube-scheduler may pick a node of any member, so the shortest run time limit of all members applies.
         max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),

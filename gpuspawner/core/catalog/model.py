@@ -233,6 +233,7 @@ class GPUType:
     :param start_timeout_s: seconds that the hub waits until a server with the type has started; None = JupyterHub's
         setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
+    :param new_nodes: whether nodes of the type may be added besides those that ``scale_up`` and NodePools describe.
     :param members: for a combined type ("any of these GPU types"), the types that it combines, all with the same
         resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
@@ -261,6 +262,7 @@ class GPUType:
     shm: float | None = None
     start_timeout_s: int | None = None
     scale_up: ScaleUp | None = None
+    new_nodes: bool = True
     members: tuple[GPUType, ...] = ()
     platforms: tuple[Platform, ...] = ()
     spot: bool | None = None
@@ -485,8 +487,8 @@ class Catalog:
     """Everything that a user can choose, each mapping in display order.
 
     :param images: slug → image; never empty.
-    :param cpu: bounds in millicores. None if the settings have no bounds, and the hub knows no node to derive bounds
-        from. The form then shows no field for CPU, and KubeSpawner's own limit applies.
+    :param cpu: bounds in millicores. None if the settings have no bounds, and no node is known to derive bounds from.
+        The form then shows no field for CPU, and KubeSpawner's own limit applies.
     :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
@@ -494,12 +496,10 @@ class Catalog:
     :param untyped: label → values of GPU nodes that belong to no GPU type. Servers without a GPU stay off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
-    :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field. Without a size from the user,
-        the GPU type's ``shm`` decides.
+    :param shared_memory: bounds of /dev/shm in bytes; None = no field. With no size, the GPU type's ``shm`` decides.
     :param choices: the options of each form field with a list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
-    :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = only the
-        GPU types set a maximum.
+    :param max_runtime_s: seconds until each server's pod ends (``activeDeadlineSeconds``); None = GPU types decide.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs in KubeSpawner's traits. A server whose user
@@ -507,6 +507,7 @@ class Catalog:
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but servers do not get.
     :param only_presets: True = users can choose only a preset, and entries of its lists.
     :param preset_images: slug → image that only presets offer. Users cannot change a preset with such an image.
+    :param new_nodes: whether nodes may be added that no NodePool describes, for servers without a GPU type.
     """
 
     images: Mapping[str, Image]
@@ -528,6 +529,7 @@ class Catalog:
     dropped_gpus: Mapping[str, int] = field(default_factory=dict)
     only_presets: bool = False
     preset_images: Mapping[str, Image] = field(default_factory=dict)
+    new_nodes: bool = True
 
     @property
     def default_preset(self) -> str | None:

@@ -24,6 +24,8 @@ from gpuspawner.core.cluster.model import (
 )
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST, GT, LT = "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"
+_HOSTNAME = "kubernetes.io/hostname"
+"""Label that kubelet sets on its node; no two nodes have the same value."""
 _NAME_FIELD = "metadata.name"
 """The only node field that ``matchFields`` supports."""
 
@@ -230,6 +232,41 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
     if any(key in labels and value not in labels[key] for key, value in constraints.node_selector.items()):
         return False
     return constraints.node_terms is None or any(_may_match_term(labels, term) for term in constraints.node_terms)
+
+
+def names_existing_nodes(constraints: PodConstraints, nodes: Iterable[Node]) -> bool:
+    """Return whether a pod can run only on nodes that exist now, because its constraints name these nodes.
+
+    The pod's own node selector or affinity may name nodes, or a volume may, such as one on a node's local disk. No new
+    node has the name or the hostname of an existing node.
+
+    :param constraints: the pod's constraints.
+    :param nodes: all nodes.
+    """
+    selector = constraints.node_selector.get(_HOSTNAME)
+    own = () if selector is None else (_build_hostname_terms(selector),)
+    if constraints.node_terms is not None:
+        own = (*own, constraints.node_terms)
+    alternatives = (*own, *constraints.volume_terms)
+    if not alternatives:
+        return False
+    nodes = tuple(nodes)
+    known = {
+        _HOSTNAME: {node.labels.get(_HOSTNAME) for node in nodes},
+        _NAME_FIELD: {node.name for node in nodes},
+    }
+    return any(all(_names_known_node(term, known) for term in terms) for terms in alternatives)
+
+
+def _build_hostname_terms(hostname: str) -> tuple[NodeSelectorTerm, ...]:
+    return (NodeSelectorTerm(expressions=(SelectorRequirement(key=_HOSTNAME, operator=IN, values=(hostname,)),)),)
+
+
+def _names_known_node(term: NodeSelectorTerm, known: Mapping[str, set[str | None]]) -> bool:
+    return any(
+        each.key in known and each.operator == IN and known[each.key].issuperset(each.values)
+        for each in (*term.expressions, *term.fields)
+    )
 
 
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:

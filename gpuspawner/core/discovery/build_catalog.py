@@ -160,6 +160,8 @@ class ConfiguredCatalog:
     :param policy: the admin's rules; None = every user can have everything.
     :param queue: Kueue's queue; None = servers are not queued.
     :param only_presets: whether users can choose only presets.
+    :param new_nodes: whether nodes may be added that no NodePool describes; for GPU types of the settings,
+        :attr:`.GPUType.new_nodes` says it.
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
@@ -179,6 +181,7 @@ class ConfiguredCatalog:
     policy: Policy | None = None
     queue: KueueQueue | None = None
     only_presets: bool = False
+    new_nodes: bool = True
 
 
 def assemble_catalog(
@@ -225,6 +228,7 @@ def assemble_catalog(
         policy=configured.policy,
         queue=configured.queue,
         only_presets=configured.only_presets,
+        new_nodes=configured.new_nodes,
     )
     if inventory.nodes is None:
         return catalog
@@ -267,7 +271,8 @@ def _collect_types(
         slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()
     }
-    found = discover_gpu_types(nodes, table) if configured.discover else ()
+    discovered = discover_gpu_types(nodes, table) if configured.discover else ()
+    found = tuple(replace(gpu, new_nodes=configured.new_nodes) for gpu in discovered)
     hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
     gpus |= _select_new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
     gpus = {slug: _add_node_facts(gpu, nodes, table=table) for slug, gpu in gpus.items()}

@@ -118,9 +118,12 @@ def find_type_state(
     if available.total is None:
         return GPUTypeState.UNKNOWN, ""
     if available.total == 0:
-        if not can_add_nodes(gpu, scalable_pools):
-            return GPUTypeState.NEVER, gettext("The cluster has no node with this GPU.")
-        return GPUTypeState.NONE, _append_new_node_time(gettext("No node with this GPU is running."), gpu)
+        none_running = gettext("No node with this GPU is running.")
+        if can_add_nodes(gpu, scalable_pools):
+            return GPUTypeState.NONE, _append_new_node_time(none_running, gpu)
+        if gpu.new_nodes:
+            return GPUTypeState.NONE, join_sentences(none_running, gettext("One may be added."))
+        return GPUTypeState.NEVER, gettext("The cluster has no node with this GPU.")
     if available.healthy == 0:
         is_one = available.total == 1
         return GPUTypeState.NONE, gettext("Out of order right now.") if is_one else gettext(
@@ -158,7 +161,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
-    """Return whether an autoscaler may add nodes with a GPU type.
+    """Return whether an autoscaler may add nodes with a GPU type, as far as ``scale_up`` and NodePools tell.
 
     :param gpu: the GPU type. If the type, or a member of a combined type ("any of these GPU types"), has a ``scale_up``
         setting, the result is True.
@@ -194,7 +197,7 @@ UNIT_TEXTS = {
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
-    *("state", "reason", "shapes", "largest_shapes", "scales", "longest_text", "share"),
+    *("state", "reason", "shapes", "largest_shapes", "scales", "new_nodes", "longest_text", "share"),
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
@@ -473,6 +476,7 @@ def _build_gpu_type_view(
         shapes=available.shapes or (),
         largest_shapes=available.largest_shapes or (),
         scales=can_add_nodes(gpu, scalable_pools),
+        new_nodes=gpu.new_nodes,
         share=available.share,
         badges=list_badges(gpu),
         caution=format_caution(gpu),

@@ -177,7 +177,8 @@ class GPUTypeView:
     :param shapes: what single nodes have free, as triples (CPU in millicores, memory in bytes, GPU units). A triple is
         left out if another one is at least as large in all three amounts (Pareto front).
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
-    :param scales: whether an autoscaler may add nodes with the type.
+    :param scales: whether an autoscaler may add nodes with the type, as far as settings and NodePools tell.
+    :param new_nodes: whether other nodes with the type may be added, of which the hub knows nothing.
     :param share: CPU in millicores and memory in bytes that belong to one unit on a node of the type; None if unknown.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
     :param caution: a sentence that warns of spot nodes, or "".
@@ -208,6 +209,7 @@ class GPUTypeView:
     shapes: tuple[tuple[int, int, int], ...] = ()
     largest_shapes: tuple[tuple[int, int, int], ...] = ()
     scales: bool = False
+    new_nodes: bool = False
     share: tuple[int, int] | None = None
     badges: tuple[str, ...] = ()
     caution: str = ""

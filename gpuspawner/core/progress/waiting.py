@@ -23,6 +23,7 @@ from gpuspawner.core.text.i18n import gettext, ngettext, translate_now
 from gpuspawner.core.text.wording import add_article, join_sentences, join_with_and, make_clause, make_sentence
 from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.verdict.wording import format_missing_node
 
 NEVER_AFTER_S = 10.0
 """If the verdict stays NEVER (the pod can never run) for this many seconds, the hub ends the start. The hub waits this
@@ -74,10 +75,11 @@ def describe_waiting(
     if not message:
         return _describe_idle_scheduler(idle_scheduler) if idle_scheduler else describe_setup()
     search_sentence = _format_search(pod, facts.gpu_name)
-    if is_early and not _predicts_start(facts.verdict):
+    needs_new_node = facts.verdict is not None and facts.verdict.may_add_node
+    if is_early and not (_predicts_start(facts.verdict) or needs_new_node):
         return ProgressMessage(stage=Stage.WAITING, sentence=search_sentence, event=event)
     is_overdue = scale_up is not None and (scale_up.is_under_way or scale_up.state is ScaleUpState.NODES_FAIL)
-    reason = _format_reason(facts, refusals, is_overdue=is_overdue) or search_sentence
+    reason = _format_reason(facts, refusals, is_answered=scale_up is not None, is_overdue=is_overdue) or search_sentence
     place = _format_servers_ahead(facts.verdict)
     no_new_node = "" if is_early else _format_no_new_node(scale_up)
     shown_event = scale_up.event if scale_up and event is None else event
@@ -186,8 +188,15 @@ def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
     return gettext("{number} × {gpu}", number=max(1, count_devices(pod)), gpu=gpu_name)
 
 
-def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_overdue: bool) -> str:
+def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_answered: bool, is_overdue: bool) -> str:
+    """Return why the pod waits.
+
+    :param is_answered: whether an autoscaler has said whether it adds a node for the pod.
+    :param is_overdue: whether that node has not come in the time that a new node usually needs.
+    """
     verdict = facts.verdict
+    if verdict is not None and verdict.may_add_node:
+        return join_sentences(format_missing_node(verdict), "" if is_answered else gettext("One may be added."))
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP and not is_overdue:
         return join_sentences(gettext("Waiting for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:

@@ -11,12 +11,19 @@ from dataclasses import replace
 
 from gpuspawner.core.autoscaling.node_pools import find_largest_size
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, has_silent_plugin
+from gpuspawner.core.catalog.nodes_by_type import (
+    count_units,
+    count_units_for_pod,
+    has_silent_plugin,
+    may_have_units,
+)
 from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
+from gpuspawner.core.cluster.node_table import NodeTable
 from gpuspawner.core.cluster.selectors import matches_any_term, matches_node_affinity
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
+from gpuspawner.core.scheduling.node_filters import build_node_grouping
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import add_article
 from gpuspawner.core.units.quantity import format_bare_cpus, format_rounded_cpus, format_rounded_memory, round_cpu
@@ -40,6 +47,21 @@ def find_candidate_nodes(
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
     return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
+
+
+def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
+    """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
+
+    :param dra_resources: extended resources that map to DRA DeviceClasses; None = unknown, so any may map to one.
+    """
+    extended = {name for name, number in pod.requests.items() if number and "/" in name}
+    if not extended:
+        return False
+    hidden = extended if dra_resources is None else extended & dra_resources
+    if not all(any(may_have_units(node, name) for node in table) for name in hidden):
+        return True
+    groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
+    return bool(find_candidate_nodes(pod, groups, unseen=hidden))
 
 
 def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:

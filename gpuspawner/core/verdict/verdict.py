@@ -10,7 +10,8 @@ If the pod is compared with the nodes, the verdict can be NEVER only if all of t
 
 - The data about the nodes is fresh.
 - No node could take the pod even if the node were empty and healthy.
-- No new node of a known node pool could take the pod, and no autoscaler could add a node of unknown size.
+- No new node of a known node pool could take the pod.
+- No other nodes are added, as the admin says, or the pod can run only on existing nodes, which it names.
 - The pod does not request devices that nodes may have but do not report at present.
 
 Nodes do not report all devices for a while after kubelet starts: kubelet then deletes the ResourceSlices of DRA drivers
@@ -32,7 +33,6 @@ from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
-    find_autoscaler_traces,
     has_room_after,
     may_match_pool,
     may_take_pod,
@@ -45,10 +45,13 @@ from gpuspawner.core.catalog.kueue import (
     QuotaJudgment,
 )
 from gpuspawner.core.catalog.model import GPUType, QueueState
-from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
+from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
-from gpuspawner.core.cluster.node_table import NodeTable
-from gpuspawner.core.cluster.selectors import matches_node_affinity, may_match_node_affinity
+from gpuspawner.core.cluster.selectors import (
+    matches_node_affinity,
+    may_match_node_affinity,
+    names_existing_nodes,
+)
 from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
 from gpuspawner.core.cluster.taints import is_reserved_for_others
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
@@ -63,6 +66,7 @@ from gpuspawner.core.verdict.reasons import (
     find_fitting_node,
     format_amount,
     format_number,
+    may_need_unseen_devices,
 )
 
 _MAX_COMPARED_CHOICES = 64
@@ -167,21 +171,6 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
     )
 
 
-def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
-
-    :param dra_resources: extended resources that map to DRA DeviceClasses; None = unknown, so any may map to one.
-    """
-    extended = {name for name, number in pod.requests.items() if number and "/" in name}
-    if not extended:
-        return False
-    hidden = extended if dra_resources is None else extended & dra_resources
-    if not all(any(may_have_units(node, name) for node in table) for name in hidden):
-        return True
-    groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
-    return bool(find_candidate_nodes(pod, groups, unseen=hidden))
-
-
 _MAX_COMPARED_FLAVORS = 32
 """If the pod fits no node with the ResourceFlavors that Kueue would choose now, a verdict tries at most this many other
 choices. If Kueue has more choices, the verdict is UNKNOWN."""
@@ -200,7 +189,6 @@ _OTHER_FLAVOR = gettext_lazy("the queue would place it on nodes that cannot take
 _GATED = gettext_lazy("another system decides when it may start")
 _NEW_NODES_TAKEN = gettext_lazy("all nodes that can be added are already taken")
 _UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
-_NEW_NODE = gettext_lazy("a new node")
 _FULL = gettext_lazy("no more nodes can be added right now")
 _TAKEN = gettext_lazy("all suitable nodes are taken")
 _NEW_NODE_IN_DOUBT = gettext_lazy("the hub can't predict whether a new node would be suitable")
@@ -231,6 +219,8 @@ class Verdict:
     :param is_queued: whether Kueue's queue decides the outcome.
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
+    :param may_add_node: for UNKNOWN, whether no known node could take the pod, but a node may be added that could.
+    :param start_timeout_s: for ``may_add_node``, seconds that the server waits at most; None when unknown.
     """
 
     outcome: Outcome
@@ -243,10 +233,23 @@ class Verdict:
     is_queued: bool = False
     reason: str = ""
     age_s: float | None = None
+    may_add_node: bool = False
+    start_timeout_s: float | None = None
+
+    @property
+    def needs_alternatives(self) -> bool:
+        """Whether similar choices that start now would help the user: as far as known, the server does not."""
+        return self.may_add_node or self.outcome not in (Outcome.NOW, Outcome.UNKNOWN)
 
 
 def predict_verdict(
-    pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, queue: QueueState | None = None
+    pod: Pod,
+    inventory: Inventory,
+    *,
+    gpu: GPUType | None = None,
+    queue: QueueState | None = None,
+    new_nodes: bool = True,
+    start_timeout_s: float | None = None,
 ) -> Verdict:
     """Return a prediction of when a pod will start.
 
@@ -254,6 +257,8 @@ def predict_verdict(
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
     :param queue: Kueue's queue, for a pod that does not exist yet; None if unknown, or if Kueue does not queue the pod.
+    :param new_nodes: whether nodes may be added that neither ``scale_up`` nor a NodePool describes.
+    :param start_timeout_s: seconds that the server waits at most; None when unknown.
     """
     admission = _ask_queue(pod, queue, gpu=gpu)
     if isinstance(admission, Verdict):
@@ -263,13 +268,16 @@ def predict_verdict(
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
         return _make_unknown(inventory, inventory.reason or ("" if inventory.age_s else _UNCONFIRMED))
-    build = partial(_PodCase, occupancy=known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
+    build = partial(_PodCase, occupancy=known.occupancy, gpu=gpu, inventory=inventory, new_nodes=new_nodes)
     case = build(admission.pod)
     blocked = case.explain_blocked()
-    doubt = case.explain_doubt(inventory) if blocked else ""
-    if blocked and not doubt and case.may_take_one(admission.others, inventory, build=build):
-        return _make_unknown(inventory, _OTHER_FLAVOR)
+    doubt = case.explain_doubt() if blocked else ""
     if blocked and not doubt:
+        if case.may_add_node():
+            unknown = _make_unknown(inventory, blocked)
+            return replace(unknown, may_add_node=True, start_timeout_s=start_timeout_s)
+        if case.may_take_one(admission.others, build=build):
+            return _make_unknown(inventory, _OTHER_FLAVOR)
         return Verdict(outcome=Outcome.NEVER, reason=make_sentence(blocked), age_s=inventory.age_s)
     if not known.pods_known:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE_PODS)
@@ -470,13 +478,14 @@ def _is_fresh(inventory: Inventory) -> bool:
 
 class _PodCase:
     def __init__(
-        self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[ScalableNodePool, ...] | None
+        self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, inventory: Inventory, new_nodes: bool
     ) -> None:
         self._pod = pod
         self._occupancy = occupancy
         self._gpu = gpu
         self._survey: ScanResult = scan_nodes(pod, occupancy, limit=_MAX_PLACES)
-        self._pools = pools
+        self._inventory = inventory
+        self._new_nodes = new_nodes
         self._scalable_pools: tuple[ScalableNodePool, ...] = ()
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
@@ -498,12 +507,21 @@ class _PodCase:
         for_it = [each for each in growing if may_match_pool(each, pod.constraints)]
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
-    def explain_doubt(self, inventory: Inventory) -> str:
-        if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
-            return _UNSEEN_DEVICES
-        return _NEW_NODE if self._may_scale_up() else ""
+    def explain_doubt(self) -> str:
+        known = self._inventory.dra_resources
+        is_hidden = may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=known)
+        return translate_now(_UNSEEN_DEVICES) if is_hidden else ""
 
-    def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
+    def may_add_node(self) -> bool:
+        """Return whether a node may be added that could take a pod that no known node or node pool could take.
+
+        NodePools that the hub cannot read may add such a node, too.
+        """
+        if not self._new_nodes and self._inventory.scalable_pools is not None:
+            return False
+        return not names_existing_nodes(self._pod.constraints, self._occupancy.table)
+
+    def may_take_one(self, others: Iterable[Pod], *, build: Callable[[Pod], _PodCase]) -> bool:
         """Return whether a node may take the pod with other ResourceFlavors; True if there are too many to check.
 
         :param others: one copy of the pod for each other choice of flavors.
@@ -511,27 +529,10 @@ class _PodCase:
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
         cases = map(build, islice(left, limit))
-        is_found = any(not each.explain_blocked() or bool(each.explain_doubt(inventory)) for each in cases)
+        is_found = any(
+            not each.explain_blocked() or bool(each.explain_doubt()) or each.may_add_node() for each in cases
+        )
         return is_found or next(left, None) is not None
-
-    def _may_scale_up(self) -> bool:
-        """Return whether an autoscaler may add a node of unknown size for a pod that no known node or pool could take.
-
-        The first rule that applies gives the result:
-
-        - True if the hub cannot read NodePools.
-        - False if the GPU type (or each member of a combined type) has ``scale_up``: new nodes have a known size.
-        - True if a node has a label of Karpenter or EKS Auto Mode, which add nodes of any size.
-        - False if no node has a label of another autoscaler.
-        - True if the server has no GPU type, or no node has its type.
-        - False otherwise: new nodes are like the type's nodes, which cannot take the pod.
-        """
-        if self._pools is None:
-            return True
-        if self._gpu is not None and all(each.scale_up for each in self._gpu.members or (self._gpu,)):
-            return False
-        left = find_autoscaler_traces(self._occupancy.table)
-        return left.any_size or (left.fixed_size and (self._gpu is None or not self._nodes))
 
     def predict(self, inventory: Inventory) -> Verdict:
         found, age_s = self._survey, inventory.age_s
@@ -587,7 +588,7 @@ class _PodCase:
 
     def _find_node_pools(self) -> None:
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
-        pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
+        pools = [add_gpu_sizes(each, self._gpu) for each in self._inventory.scalable_pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
 
 

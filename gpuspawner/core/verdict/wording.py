@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences, make_clause
-from gpuspawner.core.units.duration import format_age, format_last_update, format_rough_duration
+from gpuspawner.core.units.duration import format_age, format_clock, format_last_update, format_rough_duration
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
@@ -23,6 +23,8 @@ def format_verdict(verdict: Verdict) -> str:
         case Outcome.NEVER:
             reason = make_clause(verdict.reason)
             return gettext("Can't start: {reason}.", reason=reason) if reason else gettext("Can't start.")
+        case Outcome.UNKNOWN if verdict.may_add_node:
+            return join_sentences(format_missing_node(verdict), _format_new_node_wait(verdict))
         case Outcome.UNKNOWN:
             return _format_unknown(make_clause(verdict.reason), verdict)
 
@@ -52,7 +54,21 @@ def format_verdict_label(verdict: Verdict) -> str:
         case Outcome.NEVER:
             return gettext("Can't start")
         case Outcome.UNKNOWN:
-            return gettext("Availability unknown")
+            return gettext("No such node is running") if verdict.may_add_node else gettext("Availability unknown")
+
+
+def format_missing_node(verdict: Verdict) -> str:
+    """Return a sentence that says that no node could take the server, and why.
+
+    :param verdict: a verdict with ``may_add_node``.
+    """
+    return gettext("No such node is running: {reason}.", reason=make_clause(verdict.reason))
+
+
+def _format_new_node_wait(verdict: Verdict) -> str:
+    if verdict.start_timeout_s is None:
+        return gettext("One may be added.")
+    return gettext("One may be added; your server waits up to {time}.", time=format_clock(verdict.start_timeout_s))
 
 
 def _format_now(verdict: Verdict) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
-from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources, QueueState
+from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, GPUType, OwnResources, QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -26,6 +26,7 @@ from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.pod_status import has_other_gates, is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.text.i18n import ENGLISH, use_language
+from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
 from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
@@ -68,6 +69,30 @@ class Offer:
     queues: QueuePlaces | None = None
     answer_by: float | None = None
     cache: FormCache | None = None
+
+    def predict_verdict(
+        self,
+        pod: Pod,
+        *,
+        gpu: GPUType | None,
+        queue: QueueState | None = None,
+        start_timeout_s: float | None = None,
+    ) -> Verdict:
+        """Return a prediction of when a pod will start.
+
+        :param pod: the complete pod, as :meth:`add_volume_topology` returns it.
+        :param gpu: the server's GPU type; None for a server without a GPU.
+        :param queue: the result of :meth:`read_queue`, for a pod that does not exist yet.
+        :param start_timeout_s: seconds that the server waits at most; None if the caller does not show this time.
+        """
+        return predict_verdict(
+            pod,
+            self.inventory,
+            gpu=gpu,
+            queue=queue,
+            new_nodes=(self.catalog if gpu is None else gpu).new_nodes,
+            start_timeout_s=start_timeout_s,
+        )
 
     async def add_volume_topology(
         self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None

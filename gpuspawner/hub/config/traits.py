@@ -13,7 +13,7 @@ from traitlets.config import Config, LoggingConfigurable
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "only_presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
+    *("gpus", "presets", "only_presets", "policy", "pools", "accelerators", "discover_gpus", "new_nodes", "queue"),
 )
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
 STARTS_FROM_LINKS = "start"
@@ -306,6 +306,34 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       display_name: NVIDIA A100 80 GB
                       resource: nvidia.com/gpu
                       match: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    new_nodes = Enum(
+        ("possible", "none"),
+        default_value="possible",
+        allow_none=True,
+        help="""
+        Whether nodes may be added that neither `scale_up` nor a NodePool of Karpenter describes.
+
+        Most autoscalers do not publish which nodes they can add. With `possible`, the hub therefore starts a server
+        that no existing node could take, and the server waits for a new node up to its start timeout. With `none`, the
+        hub refuses such a server at once. Set `none` if nothing adds nodes to the cluster, such as on machines of your
+        own. `new_nodes` of a GPU type replaces this value for the type. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  new_nodes: none
+                  gpus:
+                    h100:
+                      resource: nvidia.com/gpu
+                      match: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+                      new_nodes: possible
+
+        `gpuspawner doctor` proposes `none` where nothing adds nodes: docs/live-capacity.md.
 
         .. versionadded:: 0.1
         """,

@@ -23,7 +23,7 @@ from gpuspawner.core.verdict.alternatives import (
     list_preset_variants,
 )
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.links import describe_links, list_fixable_problems
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
@@ -41,9 +41,6 @@ _MAX_PRESETS = 8
 """Maximum number of presets with a prediction.
 
 The limit saves time, because the hub compares the pod of each preset with all nodes."""
-
-_SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
-"""Outcomes of a prediction (starts now, unknown) for which the form suggests no other selections."""
 
 
 async def build_form(
@@ -112,7 +109,7 @@ async def build_live(
         return live
     await previews.prepare(selection)
     live = replace(live, verdict=(found := _predict_verdict(selection, previews)))
-    if found.outcome in _SETTLED:
+    if not found.needs_alternatives:
         return live
     availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     free = _list_free_types(selection, reach, availability=availability)
@@ -171,8 +168,12 @@ async def _predict_presets(
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
     # Drop presets with an unknown outcome, except the selected one, so that the form does not repeat the reason for
-    # "unknown" at each preset.
-    return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
+    # "unknown" at each preset. That no node of a preset's kind is running concerns only this preset, so keep it.
+    return {
+        slug: each
+        for slug, each in found.items()
+        if each.outcome is not Outcome.UNKNOWN or each.may_add_node or slug == picked
+    }
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
@@ -228,7 +229,9 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
     if pod is None:
         return Verdict(outcome=Outcome.UNKNOWN)
     gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
-    return predict_verdict(pod, offer.inventory, gpu=gpu, queue=previews.find_queue(selection))
+    return offer.predict_verdict(
+        pod, gpu=gpu, queue=previews.find_queue(selection), start_timeout_s=previews.find_start_timeout(selection)
+    )
 
 
 def _list_free_types(

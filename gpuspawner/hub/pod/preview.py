@@ -238,6 +238,14 @@ class PodPreviews:
         found = self._pods.get(self._make_key(selection))
         return None if found is None else found.queue
 
+    def find_start_timeout(self, selection: Selection) -> float:
+        """Return the seconds that the hub waits for a server with a selection.
+
+        :param selection: a valid selection.
+        """
+        own = place(selection, self.offer.catalog).start_timeout_s
+        return float(own or self.spawner.trait_overrides["start_timeout"])
+
     async def find_priority(self, selection: Selection | None) -> int | None:
         """Return the priority with which a server's pod preempts other pods.
 

@@ -17,7 +17,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Facts
 from gpuspawner.core.progress.pod_status import is_gated
-from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import POD_EVENTS, PodEvent, find_pod
 from gpuspawner.hub.start.endings import list_events_since
@@ -177,7 +177,7 @@ class StartObserver:
             return None
         self._judged_at = self._feed.elapsed_s
         with self._throttle.measure():
-            self._verdict = predict_verdict(located, offer.inventory, gpu=self._feed.gpu)
+            self._verdict = offer.predict_verdict(located, gpu=self._feed.gpu)
         return self._verdict
 
 

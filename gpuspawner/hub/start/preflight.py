@@ -25,7 +25,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
@@ -120,9 +120,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
         queue = await offer.read_queue(manifest, located, is_namespace_sure=not spawner.enable_user_namespaces)
         # Call starts_now() first: most pods can start now, and this call is cheaper than predict_verdict().
         is_now = starts_now(located, offer.inventory, queue=queue)
-        found = (
-            Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu, queue=queue)
-        )
+        found = Verdict(outcome=Outcome.NOW) if is_now else offer.predict_verdict(located, gpu=gpu, queue=queue)
         if spawner.start_state.meter is not None:
             spawner.start_state.meter.note_verdict(found.outcome)
         if found.outcome is Outcome.NEVER:

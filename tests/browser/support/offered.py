@@ -41,6 +41,7 @@ TYPES = {
         match={PRODUCT: (str(number),)},
         max_count=8,
         memory_bytes=(16 + number) * GIB,
+        new_nodes=False,
     )
     for number in range(1, 25)
 }

@@ -56,6 +56,8 @@ def offer(cluster: Cluster, **more: Any) -> dict[str, Any]:
         },
         "cpu": {"min": 0.5, "max": 4, "step": 0.5, "default": 1, "guarantee": 0.05},
         "memory": {"min": "512M", "max": "8G", "step": "512M", "default": "1G", "guarantee": 0.05},
+        # The cluster's nodes are all there are, but for those of Karpenter, whose NodePools the hub reads.
+        "new_nodes": "none",
         **more,
     }
 

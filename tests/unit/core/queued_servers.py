@@ -69,7 +69,7 @@ def inventory(nodes: tuple[Node, ...] = NODES) -> Inventory:
 
 
 def verdict(queue: QueueState | None, pod: Pod = POD, nodes: tuple[Node, ...] = NODES) -> Verdict:
-    return predict_verdict(pod, inventory(nodes), gpu=T4, queue=queue)
+    return predict_verdict(pod, inventory(nodes), gpu=T4, queue=queue, new_nodes=False)
 
 
 def team(*others: Json, **own: Any) -> QueueState:

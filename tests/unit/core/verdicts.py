@@ -43,8 +43,23 @@ def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.
     return Inventory(nodes=nodes, occupancy=Occupancy.build(nodes, pods), age_s=age_s, **known)
 
 
-def judged(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType = T4, **known: Any) -> Verdict:
-    return predict_verdict(wanted, inventory(*nodes, pods=pods, **known), gpu=gpu)
+def judged(
+    wanted: Pod,
+    *nodes: Node,
+    pods: tuple[Pod, ...] = (),
+    gpu: GPUType | None = T4,
+    new_nodes: bool = False,
+    start_timeout_s: float | None = None,
+    **known: Any,
+) -> Verdict:
+    """Return the verdict in a cluster to which only known node pools add nodes, unless ``new_nodes`` says otherwise."""
+    return predict_verdict(
+        wanted,
+        inventory(*nodes, pods=pods, **known),
+        gpu=gpu,
+        new_nodes=new_nodes,
+        start_timeout_s=start_timeout_s,
+    )
 
 
 def said(wanted: Pod, *nodes: Node, **options: Any) -> str:

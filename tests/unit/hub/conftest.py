@@ -69,8 +69,9 @@ def node(name: str, labels: dict[str, str] | None = None, **allocatable: str) ->
 
 
 GPU_NODE = node("gpu-1", {"nvidia.com/gpu.product": A100}, **{"nvidia.com/gpu": "4"})
-# Karpenter may add nodes of any kind, so no start is refused because the few that are here would not do.
-CPU_NODE = node("cpu-1", {"karpenter.sh/nodepool": "default"})
+CPU_NODE = node("cpu-1")
+CLOSED = {**SETTINGS, "new_nodes": "none"}
+"""Settings of a cluster to which nothing adds nodes."""
 
 MakeSpawner = Callable[..., GPUSpawner]
 

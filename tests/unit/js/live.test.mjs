@@ -60,6 +60,11 @@ test("none free is said so", () => {
   });
 });
 
+test("a type whose GPUs are in use is waited for, also where other nodes may be added", () => {
+  const data = withGpu({ ...nodes.gpus[0], free: 0, shapes: [], state: "busy", new_nodes: true });
+  assert.equal(localVerdict(values(), data).outcome, "waits");
+});
+
 test("unknown counts give an unknown verdict and no other", () => {
   const data = withGpu({ total: 4, free: null, state: "unknown", reason: "", shapes: [] });
   assert.equal(localVerdict(values(), data).sentence, "Availability unknown: the hub can't read what is free.");
@@ -69,6 +74,7 @@ for (const [what, data, asked] of [
   ["a choice without a GPU", nodes, { gpu: "" }],
   ["a wrong number", nodes, { cpu: "lots" }],
   ["a type that may get a new node", withGpu({ ...nodes.gpus[0], scales: true }), { gpu_count: "4" }],
+  ["more GPUs than any node has, where nodes may be added", withGpu({ ...nodes.gpus[0], new_nodes: true }), { gpu_count: "9" }],
   ["a form that does not know the CPU and memory", { ...nodes, cpu: null }, {}],
   ["nodes that take no pods at all", withGpu({ state: "none", total: 4, free: 0, shapes: [], largest_shapes: [] }), {}],
 ]) {

@@ -31,7 +31,8 @@ def gpu(**keys: Any) -> dict[str, Any]:
             {"zzz": {}},
             "zzz",
             "there is no such key. Keys here: images, custom_images, cpu, memory, run_time, shared_memory,"
-            " priorities, gpus, presets, only_presets, policy, pools, accelerators, discover_gpus, queue.",
+            " priorities, gpus, presets, only_presets, policy, pools, accelerators, discover_gpus, new_nodes,"
+            " queue.",
         ),
         # The slug of the entry is a key of the entry as well: the place is found all the same.
         (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),

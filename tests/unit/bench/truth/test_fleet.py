@@ -36,6 +36,7 @@ def features(fleet: Fleet) -> Iterator[str]:
         yield f"priority {pod['spec'].get('priorityClassName', '')}"
     yield "refilled" if fleet.is_refilled else "not refilled"
     yield "described" if fleet.settings["gpus"] else "all discovered"
+    yield "hidden NodePools" if fleet.hides_pools else "NodePools that are read"
     if fleet.placeholders:
         yield "placeholders"
 
@@ -48,6 +49,7 @@ def test_everything_that_is_meant_to_be_drawn_occurs():
         *("1 requirements", "3 requirements"),
         *("bound", "waiting", "priority ", "priority urgent", "priority patient"),
         *("refilled", "not refilled", "described", "all discovered", "placeholders"),
+        *("hidden NodePools", "NodePools that are read"),
     }
 
 
@@ -93,3 +95,8 @@ def test_changes_are_of_pods_and_nodes_that_are_there():
         Change("uncordon", "closed"),
     }
     assert draw_changes(draw, pods=[], cordoned={}) == []
+
+
+def test_only_a_hub_that_sees_what_may_be_added_says_that_nothing_else_is():
+    for fleet in map(draw_fleet, SEEDS):
+        assert ("new_nodes" in fleet.settings) is not fleet.hides_pools

@@ -25,8 +25,9 @@ FULL = View([gpu_node()], [gpu_pod("x", 2, on="a"), gpu_pod("y")])
 IN_USE = "All 2 are in use."
 
 
-def said(outcome: Outcome, **fields: Any) -> Said:
-    return Said(verdict=Verdict(outcome=outcome, **fields), pod=gpu_pod(), labels=T4, count=1)
+def said(outcome: Outcome, *, sees_pools: bool = True, **fields: Any) -> Said:
+    verdict = Verdict(outcome=outcome, **fields)
+    return Said(verdict=verdict, pod=gpu_pod(), labels=T4, count=1, sees_pools=sees_pools)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +37,16 @@ def said(outcome: Outcome, **fields: Any) -> Said:
         pytest.param(said(Outcome.NOW), WAITED, [Fault.NOT_NOW], id="now, waits"),
         pytest.param(said(Outcome.NOW), NEW_NODE, [Fault.NOT_NOW], id="now, after a node"),
         pytest.param(said(Outcome.NEVER), WAITED, [], id="never, waits"),
-        pytest.param(said(Outcome.NEVER), NEW_NODE, [Fault.NOT_NEVER], id="never, starts"),
+        pytest.param(said(Outcome.NEVER), NEW_NODE, [Fault.NOT_NEVER, Fault.REFUSED_NEW_NODE], id="never, node comes"),
         pytest.param(said(Outcome.UNKNOWN), NEW_NODE, [], id="unknown"),
         pytest.param(said(Outcome.WAITS, reason=IN_USE, ahead=1), WAITED, [], id="waits"),
         pytest.param(
             said(Outcome.WAITS, reason=IN_USE, ahead=1), STARTED, [Fault.REASON, Fault.PEER], id="waits, starts"
         ),
         pytest.param(said(Outcome.WAITS, reason=IN_USE, ahead=1), NEW_NODE, [Fault.REASON], id="waits, node comes"),
+        pytest.param(
+            said(Outcome.WAITS, reason=IN_USE, ahead=1, sees_pools=False), NEW_NODE, [], id="waits, node comes unseen"
+        ),
         pytest.param(
             said(Outcome.WAITS, reason="All 3 are in use.", ahead=1), WAITED, [Fault.REASON], id="wrong number"
         ),

@@ -8,6 +8,7 @@ import pytest
 from gpuspawner.cli.check.cluster_warnings import compare_with_nodes, find_cluster_warnings
 from gpuspawner.cli.cluster.cluster_view import read_configured_resources
 from gpuspawner.cli.cluster.connection import ClusterError
+from gpuspawner.cli.common.findings import Finding
 from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import merge_settings
 from gpuspawner.core.cluster.model import Node, ScalableNodePool, Taint
@@ -30,11 +31,15 @@ def node(name: str = "n1", **facts: Any) -> Node:
 def told(
     folder: Path, text: str, *nodes: Node, scalable_pools: tuple[ScalableNodePool, ...] = ()
 ) -> list[tuple[str, str]]:
+    return paths(compared(folder, text, *nodes, scalable_pools=scalable_pools))
+
+
+def compared(folder: Path, text: str, *nodes: Node, scalable_pools: tuple[ScalableNodePool, ...] = ()) -> list[Finding]:
     values = written(folder, section(text))
     settings = OfferFactory(parse_settings).parse(merge_settings(values))
     inventory = Inventory(nodes=nodes, scalable_pools=scalable_pools)
     catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b")
-    return paths(list(compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings)))
+    return list(compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +73,19 @@ def test_a_type_may_come_with_nodes_that_karpenter_makes(tmp_path: Path):
     scalable_pool = ScalableNodePool(name="gpu", minutes=None, node_allocatable={}, max_new_nodes=None)
     text = "gpus: {a: {resource: nvidia.com/gpu, match: {pool: x}}}"
     assert told(tmp_path, text, node(), scalable_pools=(scalable_pool,)) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "ending"),
+    [
+        pytest.param("possible", "if nothing does, set new_nodes: none", id="nodes may be added"),
+        pytest.param("none", "and new_nodes is none: no server gets it", id="no nodes are added"),
+    ],
+)
+def test_a_type_without_a_node_says_what_follows_from_new_nodes(setting: str, ending: str, tmp_path: Path):
+    text = f"new_nodes: {setting}\ngpus: {{a: {{resource: nvidia.com/gpu, match: {{pool: x}}}}}}"
+    (found,) = compared(tmp_path, text, node())
+    assert (found.path, found.message.endswith(ending)) == ("hub.config.GPUSpawner.gpus.a", True)
 
 
 def test_nodes_of_the_control_plane_hold_no_servers(tmp_path: Path):

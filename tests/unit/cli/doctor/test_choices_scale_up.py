@@ -4,11 +4,19 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.choices import can_scale_up, check_autoscaler, check_node_pools
+from gpuspawner.cli.doctor.choices import (
+    can_scale_up,
+    check_autoscaler,
+    check_new_nodes,
+    check_node_pools,
+    check_types_exist,
+)
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
 
 ALONE: dict[ObjectKind, list[Any]] = {ObjectKind.DEPLOYMENTS: [named("hub")]}
+STATUS = named("cluster-autoscaler-status")
+NO_STATUS = {**ALONE, ObjectKind.AUTOSCALER_STATUS: []}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +27,10 @@ ALONE: dict[ObjectKind, list[Any]] = {ObjectKind.DEPLOYMENTS: [named("hub")]}
         (facts(read={ObjectKind.DEPLOYMENTS: [named("my-aws-cluster-autoscaler")]}), True),
         (facts(read={**ALONE, ObjectKind.NODE_POOLS: [named("p")]}), True),
         (facts(node(labels={**T4, "cloud.google.com/gke-nodepool": "p"}), read=ALONE), True),
+        (facts(node(labels={**T4, "lke.linode.com/pool-id": "1"}), read=ALONE), True),
+        (facts(node(labels={**T4, "topology.kubernetes.io/zone": "a"}), read=ALONE), True),
+        (facts(read={**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]}), True),
+        (facts(read={**ALONE, ObjectKind.AUTOSCALER_EVENTS: [named("e")]}), True),
     ],
 )
 def test_a_cluster_may_grow_where_something_is_there_for_it_or_cannot_be_seen(found: ClusterFacts, expected: bool):
@@ -63,3 +75,43 @@ def test_the_reached_limit_and_its_cause_are_in_the_sentence():
     assert """-p '{"spec": {"limits": {"nvidia.com/gpu": "MORE"}}}'""" in spent.fix
     (broken,) = check_node_pools(facts(read={ObjectKind.NODE_POOLS: [pool(ready="False")]}))
     assert broken.what == "NodePool p is not ready: NodeClass not found."
+
+
+@pytest.mark.parametrize(
+    ("settings", "read", "expected"),
+    [
+        pytest.param({}, NO_STATUS, [("note", "new-nodes-unlikely", ())], id="nothing adds nodes"),
+        pytest.param({"new_nodes": "none"}, NO_STATUS, [], id="nothing adds nodes, as the settings say"),
+        pytest.param({}, ALONE, [], id="the status of an autoscaler cannot be read"),
+        pytest.param({}, {**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]}, [], id="an autoscaler"),
+        pytest.param(
+            {"new_nodes": "none"},
+            {**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]},
+            [("warning", "new-nodes-denied", ())],
+            id="an autoscaler, and the settings say that none is there",
+        ),
+        pytest.param(
+            {"gpus": {"t": gpu_type(new_nodes="none"), "u": gpu_type()}},
+            {**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]},
+            [("warning", "new-nodes-denied", ("t",))],
+            id="an autoscaler, and a type that it may not add",
+        ),
+        pytest.param(
+            {"new_nodes": "none"},
+            {**NO_STATUS, ObjectKind.NODE_POOLS: [named("p")]},
+            [],
+            id="Karpenter, whose NodePools the hub reads",
+        ),
+    ],
+)
+def test_what_the_settings_say_of_new_nodes_is_compared_with_what_adds_nodes(
+    settings: dict[str, Any], read: dict[ObjectKind, list[Any]], expected: list[Any]
+):
+    assert codes(check_new_nodes, facts(settings=settings, read=read)) == expected
+
+
+@pytest.mark.parametrize(("new_nodes", "severity"), [("possible", "warning"), ("none", "fault")])
+def test_a_type_without_a_node_is_a_fault_where_none_is_added(new_nodes: str, severity: str):
+    settings = {"gpus": {"t": gpu_type(match={"pool": "x"}, new_nodes=new_nodes)}}
+    found = facts(settings=settings, read={**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]})
+    assert codes(check_types_exist, found) == [(severity, "type-without-node", ("t",))]

@@ -38,6 +38,7 @@ async def test_faults_are_reported_with_exit_code_1(
     assert [(each["severity"], each["code"], each["objects"]) for each in found] == [
         ("fault", "gpu-unhealthy", ["gpu-2"]),
         ("note", "hub-missing", []),
+        ("note", "new-nodes-unlikely", []),
     ]
 
 

@@ -99,7 +99,7 @@ async def test_user_options_are_taken_as_they_are_or_from_a_file(call: Call, tmp
     [
         (["--gpu", "a100-80gb"], 0, "Starts now: room for 3 like this."),
         (["--gpu", "a100-80gb", "--count", "4"], 0, "Will wait: "),
-        (["--gpu", "a100-80gb", "--cpu", "60"], 1, "Can't start: "),
+        (["--gpu", "a100-80gb", "--cpu", "60"], 3, "One may be added; your server waits up to 5 min."),
         (["--gpu", "h100"], 1, "Not valid: gpu: There is no GPU type 'h100'."),
         (["--gpu", "a100-80gb", "--count", "x"], 1, "Not valid: gpu_count: "),
         (["--gpu", "a100-80gb", "--count", "2", "--user", "ada"], 1, "Refused (gpu_quota): "),
@@ -109,6 +109,12 @@ async def test_user_options_are_taken_as_they_are_or_from_a_file(call: Call, tmp
 async def test_the_exit_code_says_what_the_words_say(call: Call, arguments: list[str], code: int, told: str):
     found, text = await call(*arguments)
     assert (found, told in text) == (code, True), text
+
+
+async def test_what_no_node_takes_never_starts_where_nothing_adds_nodes(call: Call):
+    closed = settings(**VALUES["hub"]["config"]["GPUSpawner"], new_nodes="none")
+    code, text = await call("--gpu", "a100-80gb", "--cpu", "60", values=closed)
+    assert (code, "Can't start: " in text) == (1, True), text
 
 
 async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):

@@ -50,7 +50,7 @@ async def test_what_waits_is_said_with_what_would_not(parsed: Parsed):
 
 
 async def test_what_no_node_has_is_never(parsed: Parsed):
-    found = await explained(parsed, {**ONE, "cpu": 64})
+    found = await explained(parsed, {**ONE, "cpu": 64}, values=settings(**AMOUNTS, new_nodes="none"))
     assert (found.outcome, told(found)) == ("never", [(1, "no", ("insufficient cpu",))])
     assert [each["cpu"] for each in found.nearest] == [16]
 

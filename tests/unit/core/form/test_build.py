@@ -33,8 +33,9 @@ A100 = GPUType(
     match={"nvidia.com/gpu.product": ("NVIDIA-A100-SXM4-80GB",)},
     max_count=4,
     memory_bytes=80 * GIB,
+    new_nodes=False,
 )
-MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2)
+MI210 = GPUType(slug="mi210", display_name="MI210", resource="amd.com/gpu", vendor="amd", max_count=2, new_nodes=False)
 CATALOG = Catalog(
     images={
         "pytorch": Image(slug="pytorch", display_name="PyTorch", image="pytorch:1", vendors=("nvidia",)),

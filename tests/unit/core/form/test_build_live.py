@@ -14,7 +14,8 @@ from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 GIB = 1 << 30
-T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
+T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4, new_nodes=False)
+UNSEEN = replace(T4, new_nodes=True)
 SCALING = replace(T4, scale_up=ScaleUp(max_nodes=2, gpus_per_node=4, minutes=6))
 SHAPES = (FreeShape(cpu_millis=8000, memory_bytes=32 * GIB, gpu_count=4),)
 ALL_FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
@@ -38,6 +39,8 @@ WANTED = Selection(image="plain", cpu_millis=4000, memory_bytes=8 * GIB, gpu="t4
         (T4, replace(NONE_FREE, total=1, healthy=0), GPUTypeState.NONE, "Out of order right now."),
         (SCALING, GONE, GPUTypeState.NONE, "No node with this GPU is running. A new node takes about 6 min."),
         (T4, GONE, GPUTypeState.NEVER, "The cluster has no node with this GPU."),
+        (UNSEEN, GONE, GPUTypeState.NONE, "No node with this GPU is running. One may be added."),
+        (UNSEEN, NONE_FREE, GPUTypeState.BUSY, "None is free right now."),
         (T4, Availability(), GPUTypeState.UNKNOWN, ""),
         (T4, Availability(total=8, healthy=8, largest_shapes=SHAPES), GPUTypeState.UNKNOWN, ""),
         (

@@ -173,6 +173,26 @@ def test_what_never_fits_is_hopeless_after_a_while(message: str, code: str, sent
     assert (found.failure.code, found.failure.sentence, found.after_s) == (code, sentence, 10.0)
 
 
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize(
+    ("events", "ending"),
+    [
+        pytest.param([], " One may be added.", id="an autoscaler may add it"),
+        pytest.param([event("cluster-autoscaler", "NotTriggerScaleUp", "no")], "", id="an autoscaler refuses"),
+    ],
+)
+def test_while_no_such_node_is_running_the_page_says_the_same_as_the_form(
+    events: list[dict[str, Any]], ending: str, is_early: bool
+):
+    verdict = Verdict(outcome=Outcome.UNKNOWN, may_add_node=True, reason="There is no A100 in the cluster.")
+    found = told("0/1 nodes are available: 1 Insufficient memory.", verdict=verdict, events=events, is_early=is_early)
+    assert (found.sentence, found.failure, found.lacks_room) == (
+        f"No such node is running: there is no A100 in the cluster.{ending}",
+        None,
+        True,
+    )
+
+
 @pytest.mark.parametrize("verdict", [None, Verdict(outcome=Outcome.NEVER), Verdict(outcome=Outcome.UNKNOWN)])
 @pytest.mark.parametrize(
     "raw",

@@ -115,13 +115,16 @@ def test_without_nodes_all_is_unknown():
 
 @pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
 def test_without_pods_only_never_is_certain(gpus: int, outcome: Outcome):
-    assert predict_verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4).outcome is outcome
+    assert (
+        predict_verdict(pod(gpus=gpus), Inventory(nodes=(node(),), age_s=1.0), gpu=T4, new_nodes=False).outcome
+        is outcome
+    )
 
 
 @pytest.mark.parametrize("age_s", [MAX_DATA_AGE_S + 1, None])
 @pytest.mark.parametrize("gpus", [1, 5])
 def test_old_data_is_not_relied_on(age_s: float | None, gpus: int):
-    found = predict_verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4)
+    found = predict_verdict(pod(gpus=gpus), inventory(node(), age_s=age_s), gpu=T4, new_nodes=False)
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
 
@@ -153,7 +156,7 @@ def draft(gpus: int = 1, **spec: Any) -> Pod:
 )
 @pytest.mark.parametrize("gpu", [T4, None], ids=["GPU type", "no GPU type"])
 def test_what_a_runtime_class_adds_is_in_doubt(wanted: Pod, there: Node, gpu: GPUType | None, expected: Outcome):
-    assert predict_verdict(wanted, inventory(there), gpu=gpu).outcome is expected
+    assert predict_verdict(wanted, inventory(there), gpu=gpu, new_nodes=False).outcome is expected
 
 
 def test_a_server_that_fits_no_node_for_now_waits_whatever_its_runtime_class_adds():
@@ -190,35 +193,6 @@ def test_other_servers_may_keep_a_pod_away():
     assert found == "Will wait: other servers keep it off the nodes with a free T4. You'd be next in line."
 
 
-@pytest.mark.parametrize(
-    ("label", "wanted", "nodes", "outcome"),
-    [
-        ("karpenter.sh/nodepool", pod(gpus=5), (node(),), Outcome.UNKNOWN),
-        ("cloud.google.com/gke-nodepool", pod(gpus=5), (node(),), Outcome.NEVER),
-        ("cloud.google.com/gke-nodepool", pod(), (), Outcome.UNKNOWN),
-        ("pool", pod(), (), Outcome.NEVER),
-    ],
-)
-def test_where_an_autoscaler_left_traces_less_can_be_called_impossible(
-    label: str, wanted: Pod, nodes: tuple[Node, ...], outcome: Outcome
-):
-    other = node("other", labels={label: "x"})
-    assert judged(wanted, *nodes, other).outcome is outcome
-
-
-def test_what_the_admin_says_of_a_type_is_all_there_is_to_it():
-    other = node("other", labels={"karpenter.sh/nodepool": "x"})
-    assert judged(pod(gpus=5), node(), other, gpu=GROWING).outcome is Outcome.NEVER
-
-
-def test_without_a_gpu_a_pool_without_nodes_may_do():
-    wanted = replace(pod(), requests={"cpu": 96_000}, constraints=PodConstraints())
-    found = predict_verdict(wanted, inventory(node(labels={"eks.amazonaws.com/nodegroup": "x"})))
-    assert format_verdict(found) == (
-        "Availability unknown: no node has 96 CPUs; the largest has 64; a new node may change that."
-    )
-
-
 def test_a_pod_that_asks_for_other_nodes_than_its_types_waits_for_those():
     wanted = pod(constraints=PodConstraints(node_selector={PRODUCT: "other"}))
     assert said(wanted, node(labels={PRODUCT: "other"}), pods=FULL) == (
@@ -233,24 +207,32 @@ def test_a_server_without_a_gpu_is_judged_as_well():
     assert format_verdict(found) == "Will wait: no node has 32 CPUs left; the most is 4. You'd be next in line."
 
 
-@given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
+@given(
+    nodes,
+    pods,
+    st.integers(1, 6),
+    st.sampled_from([T4, GROWING]),
+    st.sampled_from([(1.0, False), (1.0, True), (90.0, False)]),
+    added,
+)
 def test_there_is_always_one_sentence_that_names_no_node_and_no_pod(
     drawn: list[dict[str, Any]],
     others: list[Pod],
     gpus: int,
     gpu: GPUType,
-    stale: bool,
+    known_how: tuple[float, bool],
     scalable_pools: tuple[ScalableNodePool, ...] | None,
 ):
     own = [node(f"n{number}", **changes) for number, changes in enumerate(drawn)]
     named = tuple(replace(each, name=f"stranger-{number}") for number, each in enumerate(others))
-    known = inventory(*own, pods=named, age_s=90.0 if stale else 1.0, scalable_pools=scalable_pools)
-    found = predict_verdict(pod(gpus=gpus), known, gpu=gpu)
+    age_s, new_nodes = known_how
+    known = inventory(*own, pods=named, age_s=age_s, scalable_pools=scalable_pools)
+    found = predict_verdict(pod(gpus=gpus), known, gpu=gpu, new_nodes=new_nodes)
     text = format_verdict(found)
     assert text.endswith(".")
     assert ".." not in text
     assert [name for name in (*(each.name for each in own), "stranger", "nvidia.com") if name in text] == []
-    if stale:
+    if age_s > 60:
         assert found.outcome in (Outcome.UNKNOWN, Outcome.NEVER)
 
 

@@ -130,7 +130,7 @@ def of_a_driver(*nodes: Node, **devices: NodeDevices) -> Inventory:
 def test_a_pod_gets_32_devices_of_drivers_at_most(gpus: int, expected: tuple[Outcome, str]):
     """``AllocationResultsMaxSize`` in resource.k8s.io; kube-scheduler makes one claim for the whole pod."""
     there = of_a_driver(n=NodeDevices(capacity={GPU: HUGE}, allocatable={GPU: HUGE}))
-    found = predict_verdict(pod(gpus=gpus), there, gpu=T4)
+    found = predict_verdict(pod(gpus=gpus), there, gpu=T4, new_nodes=False)
     assert (found.outcome, found.reason) == expected
 
 
@@ -139,15 +139,21 @@ def test_the_limit_is_for_all_resources_of_drivers_together():
     both = {GPU: HUGE, nic: HUGE}
     there = of_a_driver(n=NodeDevices(capacity=both, allocatable=both))
     wanted = [replace(pod(), requests={GPU: gpus, nic: 16, "cpu": 33_000}) for gpus in (16, 17)]
-    assert [predict_verdict(each, there, gpu=T4).outcome for each in wanted] == [Outcome.NOW, Outcome.NEVER]
+    assert [predict_verdict(each, there, gpu=T4, new_nodes=False).outcome for each in wanted] == [
+        Outcome.NOW,
+        Outcome.NEVER,
+    ]
 
 
 def test_of_device_plugins_a_pod_gets_more():
     there = of_a_driver(node("m", HUGE), n=NodeDevices(capacity={"x/y": 1}, allocatable={"x/y": 1}))
-    assert predict_verdict(pod(gpus=40), there, gpu=T4).outcome is Outcome.NOW
+    assert predict_verdict(pod(gpus=40), there, gpu=T4, new_nodes=False).outcome is Outcome.NOW
 
 
 def test_devices_of_drivers_without_a_count_have_the_limit_too():
     there = of_a_driver(n=NodeDevices(uncounted=frozenset({GPU})))
     wanted = [pod(gpus=gpus) for gpus in (32, 33)]
-    assert [predict_verdict(each, there, gpu=T4).outcome for each in wanted] == [Outcome.UNKNOWN, Outcome.NEVER]
+    assert [predict_verdict(each, there, gpu=T4, new_nodes=False).outcome for each in wanted] == [
+        Outcome.UNKNOWN,
+        Outcome.NEVER,
+    ]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.model import GPUType, ScaleUp
+from gpuspawner.core.catalog.model import ScaleUp
 from gpuspawner.core.cluster.model import (
     NodeSelectorTerm,
     Pod,
@@ -167,10 +167,8 @@ def test_a_pool_of_which_too_little_is_known_leaves_it_open():
 
 
 def test_where_node_pools_could_not_be_read_nothing_is_impossible():
-    found = judged(pod(gpus=5), node(), scalable_pools=None)
-    assert (
-        format_verdict(found)
-        == "Availability unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
+    assert said(pod(gpus=5), node(), scalable_pools=None) == (
+        "No such node is running: no node has 5 × T4; the most on one node is 4. One may be added."
     )
 
 
@@ -179,15 +177,6 @@ def test_node_pools_that_could_not_be_read_may_add_what_the_admin_leaves_out():
 
 
 L4 = replace(T4, slug="l4", display_name="L4", match={PRODUCT: ("L4",)})
-
-
-@pytest.mark.parametrize(
-    ("other", "outcome"), [(L4, Outcome.UNKNOWN), (replace(L4, scale_up=GROWING.scale_up), Outcome.NEVER)]
-)
-def test_what_the_admin_says_of_one_of_several_types_is_not_all_there_is(other: GPUType, outcome: Outcome):
-    either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(other, GROWING))
-    by_karpenter = node("other", labels={"karpenter.sh/nodepool": "x"})
-    assert judged(pod(gpus=5), by_karpenter, gpu=either).outcome is outcome
 
 
 def test_what_the_admin_says_of_the_time_holds_for_any_new_node_of_the_type():

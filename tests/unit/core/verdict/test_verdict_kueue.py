@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -567,5 +568,6 @@ def test_a_request_of_nothing_gets_the_flavor_of_its_resource(used: int, outcome
     plain = replace(POD, requests={**POD.requests, GPU: 0}, constraints=replace(POD.constraints, node_selector={}))
     flavors = [flavor(), flavor("base", nodeLabels={})]
     cpu_node = replace(NODES[0], labels={})
-    assert predict_verdict(plain, inventory((cpu_node,)), queue=state(queue, flavors=flavors)).outcome is outcome
-    assert predict_verdict(plain, inventory(), queue=state(queue, flavors=flavors)).outcome is Outcome.NOW
+    judged = partial(predict_verdict, plain, queue=state(queue, flavors=flavors), new_nodes=False)
+    assert judged(inventory((cpu_node,))).outcome is outcome
+    assert judged(inventory()).outcome is Outcome.NOW

@@ -9,7 +9,7 @@ import pytest
 
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.verdict.verdict import may_need_unseen_devices
+from gpuspawner.core.verdict.reasons import may_need_unseen_devices
 
 GPU, NIC = "nvidia.com/gpu", "example.com/nic"
 SOME = frozenset({GPU})

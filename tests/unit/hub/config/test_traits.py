@@ -60,6 +60,7 @@ def test_null_is_the_same_as_nothing():
         "pools": {},
         "accelerators": {},
         "discover_gpus": True,
+        "new_nodes": "possible",
         "queue": {},
     }
 

@@ -33,7 +33,9 @@ OTHER: dict[str, Any] = {
     "note": "",
     "card": "h100",
 }
-NOT_IN_ITS_ROW = {"vendor", "memory_gib", "largest", "waiting", "shapes", "largest_shapes", "scales", "share"}
+NOT_IN_ITS_ROW = {
+    *("vendor", "memory_gib", "largest", "waiting", "shapes", "largest_shapes", "scales", "new_nodes", "share")
+}
 
 
 def with_row(**values: Any) -> FormView:

@@ -12,6 +12,7 @@ import pytest
 from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.config import offer
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import observer
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
@@ -139,7 +140,7 @@ async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: 
 async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_turn(
     seen: Seen, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, age_s: float
 ):
-    monkeypatch.setattr(observer, "predict_verdict", lambda *_, **__: Verdict(outcome=outcome))
+    monkeypatch.setattr(offer, "predict_verdict", lambda *_, **__: Verdict(outcome=outcome))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     await seen.lookout.observe()
     seen.clock.now += 10.0

@@ -13,7 +13,7 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from tests.unit.hub import kueue_server as kueue
-from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.hub.conftest import CLOSED, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
 BARE = node("cpu-1")
@@ -106,10 +106,17 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
     make_spawner: MakeSpawner, server: WatchServer
 ):
     server.put(NODES, BARE)
-    spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
+    spawner = make_spawner(settings=CLOSED, kubespawner={"node_selector": {"pool": "nowhere"}})
     with pytest.raises(RefusedStart, match="Can't start") as refused:
         await rehearsed(spawner)
     assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
+    assert created(spawner, server) == ["pods?"]
+
+
+async def test_a_server_that_a_new_node_may_take_goes_on(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
+    await rehearsed(spawner)
     assert created(spawner, server) == ["pods?"]
 
 
@@ -141,7 +148,7 @@ async def test_the_pod_that_is_judged_is_the_one_that_admission_makes(
     make_spawner: MakeSpawner, server: WatchServer, there: dict[str, Any], added: dict[str, Any], expected: str
 ):
     server.put(NODES, there, {**GPU_NODE, "spec": there.get("spec", {})})
-    spawner = make_spawner(kubespawner={"extra_pod_config": {"runtimeClassName": "kata"}})
+    spawner = make_spawner(settings=CLOSED, kubespawner={"extra_pod_config": {"runtimeClassName": "kata"}})
     admit(server, spawner, **added)
     if not expected:
         await rehearsed(spawner)
@@ -152,7 +159,7 @@ async def test_the_pod_that_is_judged_is_the_one_that_admission_makes(
 
 async def test_a_container_gets_the_requests_of_a_limit_range(make_spawner: MakeSpawner, server: WatchServer):
     server.put(NODES, BARE)
-    spawner = make_spawner()
+    spawner = make_spawner(settings=CLOSED)
     admit(server, spawner, initContainers=[{"name": "init", "resources": {"requests": {"memory": "99Gi"}}}])
     with pytest.raises(RefusedStart, match="no node has 99"):
         await rehearsed(spawner)
@@ -160,7 +167,7 @@ async def test_a_container_gets_the_requests_of_a_limit_range(make_spawner: Make
 
 async def test_without_an_answer_the_draft_is_judged(make_spawner: MakeSpawner, server: WatchServer):
     server.put(NODES, BARE)
-    spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
+    spawner = make_spawner(settings=CLOSED, kubespawner={"node_selector": {"pool": "nowhere"}})
     server.status[pods_path(spawner)] = 404
     with pytest.raises(RefusedStart, match="Can't start"):
         await rehearsed(spawner)
@@ -340,7 +347,7 @@ async def test_a_start_that_could_never_run_makes_nothing(
     make_spawner: MakeSpawner, server: WatchServer, volume: dict[str, Any]
 ):
     server.put(NODES, BARE)
-    spawner = make_spawner(kubespawner={**volume, "node_selector": {"pool": "nowhere"}})
+    spawner = make_spawner(settings=CLOSED, kubespawner={**volume, "node_selector": {"pool": "nowhere"}})
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
     assert (created(spawner, server), await spawner.poll()) == (["pods?"], 0)
@@ -351,7 +358,7 @@ async def test_a_start_that_could_never_run_makes_nothing_in_the_persons_namespa
 ):
     server.put(NODES, BARE)
     user_namespaces = {"enable_user_namespaces": True, **HOME}
-    spawner = make_spawner(kubespawner={**user_namespaces, "node_selector": {"pool": "nowhere"}})
+    spawner = make_spawner(settings=CLOSED, kubespawner={**user_namespaces, "node_selector": {"pool": "nowhere"}})
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
     posts = [each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS]
@@ -376,7 +383,9 @@ async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_tha
     make_spawner: MakeSpawner, server: WatchServer
 ):
     server.put(NODES, BARE)
-    spawner = make_spawner(kubespawner={"storage_capacity": "1Gi", "node_selector": {"pool": "nowhere"}})
+    spawner = make_spawner(
+        settings=CLOSED, kubespawner={"storage_capacity": "1Gi", "node_selector": {"pool": "nowhere"}}
+    )
 
     class Sites(type(spawner)):  # type: ignore[misc]
         async def load_user_options(self) -> None:
@@ -429,7 +438,7 @@ async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: Ma
 async def test_a_server_that_a_new_node_may_take_is_not_refused(make_spawner: MakeSpawner, server: WatchServer):
     server.put(NODES, BARE)
     server.put(NODE_POOLS, node_pool("p", requirements=[{"key": "pool", "operator": "In", "values": ["nowhere"]}]))
-    await rehearsed(make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}}))
+    await rehearsed(make_spawner(settings=CLOSED, kubespawner={"node_selector": {"pool": "nowhere"}}))
 
 
 QUEUED = {"extra_labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}}
