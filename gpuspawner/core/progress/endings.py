@@ -12,7 +12,12 @@ from dataclasses import replace
 from gpuspawner.core.json_access import as_dict, as_message, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
-from gpuspawner.core.progress.on_node import explain_container_end, format_admin_text, has_failed_hook
+from gpuspawner.core.progress.on_node import (
+    explain_container_end,
+    find_hook_event,
+    format_admin_text,
+    has_failed_hook,
+)
 from gpuspawner.core.progress.pod_status import Container, has_condition, read_containers, read_phase
 from gpuspawner.core.text.i18n import gettext
 
@@ -77,7 +82,7 @@ def _describe_ended_containers(
         return _make_failed_message(StartFailure(code="crashed", sentence=sentence), event=event)
     failure = explain_container_end(ended[0], events)
     needs_admin = failure.code in ("hook_failed", "node_faulty", "driver_too_old")
-    admin_text = format_admin_text(ended[0], event) if needs_admin else ""
+    admin_text = format_admin_text(ended[0], find_hook_event(ended[0], events) or event) if needs_admin else ""
     return replace(_make_failed_message(failure, event=event), admin_text=admin_text)
 
 

@@ -258,7 +258,27 @@ def has_failed_hook(container: Container, events: Sequence[SourcedEvent]) -> boo
     """
     if container.exit_code not in _HOOK_KILLS or container.end_reason == "OOMKilled":
         return False
-    return container.waiting.startswith(_HOOK_STATE) or _find_hook_event(container, events) is not None
+    return container.waiting.startswith(_HOOK_STATE) or find_hook_event(container, events) is not None
+
+
+def read_hook_error(pod: Mapping[str, object]) -> str:
+    """Return what kubelet writes about a failed postStart hook into a pod's status, or "" if it writes nothing.
+
+    Newer kubelets write the exit code only there, and only until they hold the container back.
+    """
+    failed = (each.message for each in read_containers(pod) if each.waiting.startswith(_HOOK_STATE))
+    return next(failed, "")
+
+
+def add_hook_error(events: Sequence[SourcedEvent], error: str) -> tuple[SourcedEvent, ...]:
+    """Return the events with the error in those about a failed postStart hook, where older kubelets write it.
+
+    :param error: the result of :func:`read_hook_error` at this or an earlier observation.
+    """
+    return tuple(
+        replace(event, message=error) if event.source is EventSource.KUBELET and event.reason == _HOOK_REASON else event
+        for event in events
+    )
 
 
 def format_admin_text(container: Container, event: SourcedEvent | None) -> str:
@@ -277,7 +297,7 @@ def _format_line(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in line)
 
 
-def _find_hook_event(container: Container, events: Sequence[SourcedEvent]) -> SourcedEvent | None:
+def find_hook_event(container: Container, events: Sequence[SourcedEvent]) -> SourcedEvent | None:
     """Return the event of a container's failed postStart hook, or None if kubelet has started the container again."""
     own = [event for event in events if _is_about(event, container)]
     newest = find_newest_event(own, {EventSource.KUBELET}, reasons={"Started", _HOOK_REASON})
@@ -291,8 +311,7 @@ def _is_about(event: SourcedEvent, container: Container) -> bool:
 
 
 def _format_hook_failure(container: Container, events: Sequence[SourcedEvent]) -> str:
-    # Newer kubelets write the exit code only into the state, and only until they hold the container back.
-    event = _find_hook_event(container, events)
+    event = find_hook_event(container, events)
     texts = (container.message, event.message if event else "")
     code = next((found[1] for text in texts if (found := _HOOK_EXIT_CODE.search(text))), "")
     if code:
@@ -363,7 +382,7 @@ def _describe_end_trouble(container: Container, events: Sequence[SourcedEvent]) 
         fault = _find_end_fault(container)
         after_s = _RUNTIME_AFTER_S.get(fault, CONFIRMED_AFTER_S) if container.restarts < _MAX_RESTARTS else 0.0
         return _describe_fault(container, fault, event=event, after_s=after_s)
-    hook = _find_hook_event(container, events)
+    hook = find_hook_event(container, events)
     admin_text = format_admin_text(container, hook) if reason.code == "hook_failed" else ""
     if reason.code == "out_of_memory" or container.restarts >= _MAX_RESTARTS:
         return replace(_make_failing_message(Stage.STARTING, reason, event=event), admin_text=admin_text)

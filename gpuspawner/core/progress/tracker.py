@@ -15,7 +15,7 @@ from gpuspawner.core.progress.endings import explain_removal, find_ending
 from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event, parse_events, scrub_event
 from gpuspawner.core.progress.images import format_elapsed
 from gpuspawner.core.progress.model import Facts, ProgressMessage, Report, Stage
-from gpuspawner.core.progress.on_node import describe_on_node, list_passed_steps
+from gpuspawner.core.progress.on_node import add_hook_error, describe_on_node, list_passed_steps, read_hook_error
 from gpuspawner.core.progress.pod_status import (
     is_bound,
     is_untouched,
@@ -79,6 +79,7 @@ class Tracker:
         self._untouched_since_s: float | None = None
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
+        self._hook_error = ""
         self._suspected: tuple[str, float] | None = None
         """(code of a possible failure, seconds after the start's beginning when the failure began), or None.
 
@@ -165,6 +166,9 @@ class Tracker:
             return (describe_setup(),)
         known = known or {}
         events = _parse_pod_events(known, facts)
+        self._hook_error = read_hook_error(known) or self._hook_error
+        if self._hook_error:
+            events = add_hook_error(events, self._hook_error)
         self._idle_scheduler = self._find_idle_scheduler(pod, events, now_s=now_s)
         if pod is None:
             return (self._describe_gone_pod(known, events, facts=facts, now_s=now_s),)

@@ -244,7 +244,7 @@ def test_a_pod_that_ended_because_of_its_hook_says_so(phase: str, state: Json):
     sentence = "The postStart hook of your server failed. Ask an admin."
     assert found is not None
     assert found.failure == StartFailure(code="hook_failed", sentence=sentence)
-    assert found.admin_text.startswith("container notebook on the node n1: ")
+    assert found.admin_text == "container notebook on the node n1: PostStartHook failed"
 
 
 def test_a_pod_that_no_runtime_could_start_is_the_node_s_fault():

@@ -395,3 +395,25 @@ def test_a_page_gets_no_time_of_a_pull_beside_its_own():
     start.at(60, CREATING, pulling)
     assert start.reports[-1].sentence.endswith(" That has taken 59 s so far.")
     assert start.reports[-1].detail == f"The image {IMAGE} is being fetched."
+
+
+def test_the_exit_code_of_a_hook_is_kept_while_kubelet_holds_the_container_back():
+    """A kubelet 1.36 writes the code into the state for a second, and never into the event."""
+    text = "Exec lifecycle hook ([sh]) failed - error: command 'sh' exited with 3: , message: \"secret\""
+    events = [event("kubelet", "Started"), event("kubelet", "FailedPostStartHook", "PostStartHook failed")]
+    start = Start()
+    for at_s, state, restarts in (
+        (2, waits("PostStartHookError", text), 0),
+        (40, waits("CrashLoopBackOff", "back-off 10s restarting"), 1),
+        (90, waits("CrashLoopBackOff", "back-off 40s restarting"), 3),
+    ):
+        start.at(
+            at_s, pod(node="n1", containers=[container(state, last=ended("Error", 137), restarts=restarts)]), *events
+        )
+    sentence = "The postStart hook of your server failed with exit code 3."
+    assert [report.sentence for report in start.reports] == [
+        f"{sentence} It is started again.",
+        f"{sentence} Ask an admin.",
+    ]
+    assert [report.admin_text for report in start.reports] == [f"container notebook on the node n1: {text}"] * 2
+    assert "secret" not in str([(report.sentence, report.raw_event) for report in start.reports])
