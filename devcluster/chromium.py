@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# The headless shell has the same engine without windows, menus and extensions: a page takes a third of the processor
-# time. Other systems than Debian have the browser only.
-_PROGRAMS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
-PROGRAM = next((program for program in _PROGRAMS if Path(program).exists()), _PROGRAMS[0])
+PROGRAM = "/usr/bin/chromium"
+
+# The same engine without the browser around it: a page takes a third of the processor time. It keeps no page to which a
+# person may come back. Other systems than Debian have no such program.
+_SHELL = "/usr/bin/chromium-headless-shell"
+SHELL = _SHELL if Path(_SHELL).exists() else PROGRAM
 
 # No sandbox: it is driven as root, and the pages are our own. The rest keeps Chromium from calling home.
 FLAGS = (

@@ -48,7 +48,8 @@ CHINESE_FONTS = (
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
 )
 BROWSER_PACKAGES = (
-    # devcluster/chromium.py says why not the browser.
+    Package(name="chromium", programs=("chromium",)),
+    # devcluster/chromium.py says what for. Where a system brings the browser itself, that has to do.
     Package(name="chromium-headless-shell", programs=("chromium-headless-shell", "chromium")),
     # Pages in Chinese are boxes without one.
     Package(name="fonts-wqy-microhei", files=CHINESE_FONTS),

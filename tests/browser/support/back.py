@@ -20,7 +20,7 @@ async def open_browser(*, keeps_pages: bool = True) -> AsyncIterator[BrowserCont
     """
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=chromium.PROGRAM,
+            executable_path=chromium.PROGRAM if keeps_pages else chromium.SHELL,
             args=list(chromium.FLAGS),
             ignore_default_args=[NO_CACHE] if keeps_pages else [],
         )
