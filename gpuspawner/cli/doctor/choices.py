@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from gpuspawner.cli.check.cluster_warnings import list_worker_nodes
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.core.autoscaling.cluster_autoscaler import decode_autoscaler_status
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools
 from gpuspawner.core.catalog.model import GPUType, Image, Preset, TraitValues
 from gpuspawner.core.catalog.node_labels import find_vendor
@@ -111,6 +112,39 @@ def check_new_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
             fix="kubectl get configmap -n kube-system cluster-autoscaler-status -o yaml\n"
             "# If it may add nodes for servers: take new_nodes away, or describe these nodes in gpus.<slug>.scale_up",
             objects=tuple(denied),
+        )
+
+
+def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield findings if node groups of the cluster-autoscaler have reached their largest size, or do not work."""
+    groups = [
+        group
+        for each in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)
+        for group in decode_autoscaler_status(each)
+        if group.name
+    ]
+    fix = "kubectl get configmap -n kube-system cluster-autoscaler-status -o jsonpath='{.data.status}'"
+    full = [group for group in groups if group.is_full]
+    if full:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
+            code="node-group-full",
+            what="The cluster-autoscaler may not add nodes to "
+            f"{shorten_list([f'{group.name} ({group.target} of {group.most})' for group in full])}.",
+            why="Servers that need a node of it wait until one is free.",
+            fix=fix,
+            objects=tuple(group.name for group in full),
+        )
+    failing = [group for group in groups if group.trouble]
+    if failing:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="node-group-failing",
+            what="The cluster-autoscaler reports trouble with "
+            f"{shorten_list([f'{group.name} ({group.trouble})' for group in failing])}.",
+            why="Servers that need a new node of it wait in vain.",
+            fix=fix,
+            objects=tuple(group.name for group in failing),
         )
 
 

@@ -69,6 +69,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     choices.check_bounds,
     choices.check_autoscaler,
     choices.check_new_nodes,
+    choices.check_node_groups,
     choices.check_node_pools,
     namespace.check_namespace,
     namespace.check_quotas,

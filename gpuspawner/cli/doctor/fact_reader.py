@@ -58,8 +58,8 @@ _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 """Query for the Leases of schedulers; it excludes the namespace kube-node-lease, which has a Lease for each node."""
 
 _AUTOSCALER_EVENTS_QUERY = {"fieldSelector": "source=cluster-autoscaler"}
-_AUTOSCALER_STATUS = "cluster-autoscaler-status"
-"""ConfigMap in kube-system in which the cluster-autoscaler writes its status, also if it runs outside the cluster
+_AUTOSCALER_STATUS_QUERY = {"fieldSelector": "metadata.name=cluster-autoscaler-status"}
+"""Query for the ConfigMap in which the cluster-autoscaler writes its status, also if it runs outside the cluster
 (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
 
 _CLUSTER_PATHS = {
@@ -211,8 +211,8 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
         reader.read_kind(
             ObjectKind.FAILURE_EVENTS, [f"/api/v1/namespaces/{namespace}/events"], query=_FAILURE_EVENTS_QUERY
         ),
-        reader.read_named(
-            ObjectKind.AUTOSCALER_STATUS, [_AUTOSCALER_STATUS], path="/api/v1/namespaces/kube-system/configmaps"
+        reader.read_kind(
+            ObjectKind.AUTOSCALER_STATUS, ["/api/v1/namespaces/kube-system/configmaps"], query=_AUTOSCALER_STATUS_QUERY
         ),
         reader.read_kind(
             ObjectKind.AUTOSCALER_EVENTS,

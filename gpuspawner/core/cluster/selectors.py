@@ -251,7 +251,7 @@ def names_existing_nodes(constraints: PodConstraints, nodes: Iterable[Node]) -> 
     if not alternatives:
         return False
     nodes = tuple(nodes)
-    known = {
+    known: dict[str, set[str | None]] = {
         _HOSTNAME: {node.labels.get(_HOSTNAME) for node in nodes},
         _NAME_FIELD: {node.name for node in nodes},
     }

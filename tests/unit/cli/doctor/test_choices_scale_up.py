@@ -8,6 +8,7 @@ from gpuspawner.cli.doctor.choices import (
     can_scale_up,
     check_autoscaler,
     check_new_nodes,
+    check_node_groups,
     check_node_pools,
     check_types_exist,
 )
@@ -115,3 +116,29 @@ def test_a_type_without_a_node_is_a_fault_where_none_is_added(new_nodes: str, se
     settings = {"gpus": {"t": gpu_type(match={"pool": "x"}, new_nodes=new_nodes)}}
     found = facts(settings=settings, read={**ALONE, ObjectKind.AUTOSCALER_STATUS: [STATUS]})
     assert codes(check_types_exist, found) == [(severity, "type-without-node", ("t",))]
+
+
+NODE_GROUPS = """nodeGroups:
+- name: gpu
+  health: {status: Healthy, cloudProviderTarget: 3, minSize: 0, maxSize: 3}
+- name: core
+  health: {status: Healthy, cloudProviderTarget: 1, minSize: 1, maxSize: 1}
+- name: huge
+  health: {status: Healthy, cloudProviderTarget: 0, minSize: 0, maxSize: 3}
+  scaleUp: {status: Backoff}
+"""
+
+
+def test_node_groups_that_may_not_grow_are_named():
+    status = {**STATUS, "data": {"status": NODE_GROUPS}}
+    found = facts(read={ObjectKind.AUTOSCALER_STATUS: [status]})
+    assert codes(check_node_groups, found) == [
+        ("note", "node-group-full", ("gpu",)),
+        ("warning", "node-group-failing", ("huge",)),
+    ]
+    full, failing = check_node_groups(found)
+    assert (full.what, failing.what) == (
+        "The cluster-autoscaler may not add nodes to gpu (3 of 3).",
+        "The cluster-autoscaler reports trouble with huge (Backoff).",
+    )
+    assert codes(check_node_groups, facts(read={ObjectKind.AUTOSCALER_STATUS: [STATUS]})) == []

@@ -1,0 +1,111 @@
+"""The status of the cluster-autoscaler, in the two forms in which it has been written."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.autoscaling.cluster_autoscaler import (
+    MAX_STATUS_LENGTH,
+    NodeGroupStatus,
+    decode_autoscaler_status,
+)
+
+AS_YAML = """time: 2026-01-01 10:00:00 +0000 UTC
+autoscalerStatus: Running
+clusterWide:
+  health:
+    status: Healthy
+    nodeCounts: {registered: {total: 4, ready: 4}}
+  scaleUp:
+    status: NoActivity
+nodeGroups:
+- name: cpu
+  health:
+    status: Healthy
+    nodeCounts:
+      registered:
+        total: 3
+    cloudProviderTarget: 3
+    minSize: 1
+    maxSize: 3
+  scaleUp:
+    status: NoActivity
+- health:
+    status: Healthy
+    cloudProviderTarget: 1
+    maxSize: 4
+  name: gpu
+  scaleUp:
+    status: Backoff
+    backoffInfo:
+      errorCode: QUOTA_EXCEEDED
+      errorMessage: maxSize of the project is reached
+- name: huge
+  health:
+    status: Unhealthy
+    maxSize: 2
+"""
+AS_LINES = """Cluster-autoscaler status at 2021-01-01 10:00:00.1 +0000 UTC:
+Cluster-wide:
+  Health:      Healthy (ready=4 unready=0 registered=4)
+               LastProbeTime:      2021-01-01 10:00:00 +0000 UTC m=+1
+  ScaleUp:     NoActivity (ready=4 registered=4)
+
+NodeGroups:
+  Name:        cpu
+  Health:      Healthy (ready=3 unready=0 registered=3 cloudProviderTarget=3 (minSize=1, maxSize=3))
+               LastProbeTime:      2021-01-01 10:00:00 +0000 UTC m=+1
+  ScaleUp:     NoActivity (ready=3 cloudProviderTarget=3)
+
+  Name:        gpu
+  Health:      Healthy (ready=1 registered=1 cloudProviderTarget=1 (minSize=0, maxSize=4))
+  ScaleUp:     Backoff (ready=1 cloudProviderTarget=1)
+
+  Name:        huge
+  Health:      Unhealthy (ready=0 registered=0 cloudProviderTarget=0 (minSize=0, maxSize=2))
+"""
+CPU = NodeGroupStatus(name="cpu", target=3, least=1, most=3)
+GPU = NodeGroupStatus(name="gpu", target=1, least=0, most=4, trouble="Backoff")
+HUGE = NodeGroupStatus(name="huge", target=0, least=0, most=2, trouble="Unhealthy")
+
+
+@pytest.mark.parametrize("status", [AS_YAML, AS_LINES], ids=["YAML", "lines"])
+def test_both_forms_say_the_same(status: str):
+    assert decode_autoscaler_status({"data": {"status": status}}) == (CPU, GPU, HUGE)
+
+
+def test_a_group_is_full_where_it_has_grown_as_far_as_it_may():
+    fixed = CPU._replace(least=3)
+    unknown = CPU._replace(most=None)
+    assert [group.is_full for group in (CPU, GPU, fixed, unknown)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({"data": {"status": ["x"]}}, id="no text"),
+        pytest.param({"data": {"status": "autoscalerStatus: Initializing\n"}}, id="no groups yet"),
+        pytest.param({"data": {"status": "nodeGroups:\n"}}, id="no group"),
+        pytest.param({"data": {"status": AS_YAML + "x" * MAX_STATUS_LENGTH}}, id="too long"),
+    ],
+)
+def test_what_cannot_be_read_names_no_group(raw: object):
+    assert decode_autoscaler_status(raw) == ()
+
+
+@given(st.text())
+def test_no_text_is_an_error(text: str):
+    decode_autoscaler_status({"data": {"status": f"nodeGroups:\n{text}"}})
+
+
+@pytest.mark.parametrize("line", ["- \n", " " * 64 + "\n", "name:", "maxSize: 1\n", "status: " * 8])
+def test_a_long_status_costs_little(line: str):
+    status = "nodeGroups:\n- " + line * ((MAX_STATUS_LENGTH - 20) // len(line))
+    began = time.process_time()
+    decode_autoscaler_status({"data": {"status": status}})
+    assert time.process_time() - began < 1.0
