@@ -16,6 +16,7 @@ from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
 from gpuspawner.cli.inventory import command as inventory_command
 from gpuspawner.core.errors import GPUSpawnerError, SettingsError
+from gpuspawner.core.text.wording import find_closest_word
 
 _COMMANDS = {
     "check": check_command,
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Texts from a cluster or file may contain characters that the terminal's encoding lacks: escape these.
             stream.reconfigure(errors="backslashreplace")
-    parsed = make_parser().parse_args(arguments)
+    parsed = _parse_arguments(arguments)
     out, notes = SafeOutput.wrap(sys.stdout), SafeOutput.wrap(sys.stderr)
     try:
         return int(parsed.run(parsed, out=out, notes=notes))
@@ -58,14 +59,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (GPUSpawnerError, OSError, UnicodeDecodeError) as error:
-        notes.write(f"gpuspawner {parsed.command}: {sanitize(_describe_error(error))}\n")
+        notes.writelines(f"gpuspawner {parsed.command}: {sanitize(line)}\n" for line in _describe_error(error))
         return BAD if isinstance(error, SettingsError) else FAILED
 
 
-def _describe_error(error: Exception) -> str:
+def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the parsed arguments; exit with the usage of the command and a hint if an option is unknown."""
+    parser = make_parser()
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        options = {word.strip("[],") for word in parsed.parser.format_usage().split() if "--" in word}
+        near = (find_closest_word(word.partition("=")[0], options) for word in unknown if word.startswith("--"))
+        hint = "".join(f"; did you mean {option}?" for option in near if option)
+        parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+    return parsed
+
+
+def _describe_error(error: Exception) -> list[str]:
+    """Return the lines that say what is wrong: one for each problem."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+        return [f"{error.filename}: {error.strerror}"]
+    if isinstance(error, GPUSpawnerError):
+        return [str(type(error)(problem)) for problem in error.problems]
+    return [str(error)]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -87,5 +103,5 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.configure(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, parser=command)
     return parser

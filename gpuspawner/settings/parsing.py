@@ -8,22 +8,22 @@ A null at an unknown key stays, so that validation rejects the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.text.wording import sanitize_name
+from gpuspawner.core.text.wording import quote, sanitize_name
 from gpuspawner.settings.checks import check_member_overrides, check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.validation_errors import explain_validation_errors
+from gpuspawner.settings.validation_errors import DottedPaths, explain_validation_errors
 
 _DEEPEST = 40
 """Greatest allowed depth of nesting in settings. The limit is necessary because a mapping may contain itself. The
@@ -231,3 +231,84 @@ def _drop_empty_values(raw: object) -> object:
     if isinstance(raw, dict):
         raw = {key: value for key, value in raw.items() if key not in SettingsModel.model_fields or value != {}}
     return drop_nulls(raw, SettingsModel)
+
+
+_MAX_ROUNDS = 12
+"""How often settings are parsed to find all problems. There are four stages of checks, and each may need several rounds
+until what depends on the removed parts is removed as well."""
+
+
+_MAX_REMOVED = 100
+"""Largest number of problems whose parts are removed. With more, the problems of one stage are enough."""
+
+
+def find_all_problems(raw: Mapping[str, object], parse: Callable[[Mapping[str, object]], object]) -> list[Problem]:
+    """Return the problems of settings from all stages of the checks, or [] if the settings are valid.
+
+    A stage checks only settings that the stage before accepts. To find the problems of later stages as well, the
+    function parses the settings again without the wrong parts. It leaves out problems that only follow from this.
+
+    :param raw: the settings by key, as loaded from YAML.
+    :param parse: parses settings, and raises a SettingsError with the problems of one stage.
+    """
+    problems: list[Problem] = []
+    removed: list[str] = []
+    rest: object = convert_to_plain(raw)
+    for _ in range(_MAX_ROUNDS):
+        try:
+            parse(cast("Mapping[str, object]", rest))
+        except SettingsError as error:
+            problems += [problem for problem in error.problems if not _follows_from(problem, removed)]
+            before = rest
+            if len(error.problems) > _MAX_REMOVED:
+                break
+            for problem in error.problems:
+                keys = _find_part(rest, problem.field)
+                rest = _remove_key(rest, keys) if keys else rest
+                removed += [problem.field, ".".join(map(str, keys))]
+            if rest == before:
+                break
+        else:
+            break
+    return problems
+
+
+def _follows_from(problem: Problem, removed: Iterable[str]) -> bool:
+    """Return whether a problem may exist only because parts of the settings, with these paths, were removed."""
+    return any(
+        problem.field == path
+        or path.startswith(f"{problem.field}.")
+        or quote(path.rpartition(".")[2]) in problem.message
+        or quote(path) in problem.message
+        for path in filter(None, removed)
+    )
+
+
+def _find_part(raw: object, field: str) -> Sequence[str | int]:
+    """Return the keys of the part of settings to remove for a problem; () for nothing.
+
+    That is the part that the problem's ``field`` names. If this part is missing, or is an entry of a list, it is the
+    whole mapping or list that should contain it.
+    """
+    keys, rest = DottedPaths(_list_parts).follow(field, raw)
+    if len(keys) == 1 and "." in rest:
+        return ()  # a section such as `gpus`, whose other entries may be right
+    while keys and isinstance(keys[-1], int):
+        keys = keys[:-1]
+    return keys
+
+
+def _remove_key(raw: object, keys: Sequence[str | int]) -> object:
+    if not isinstance(raw, dict) or keys[0] not in raw:
+        return raw
+    first, *more = keys
+    if more and not isinstance(raw[first], list):
+        return {**raw, first: _remove_key(raw[first], more)}
+    return {key: value for key, value in raw.items() if key != first}
+
+
+def _list_parts(value: object) -> Iterator[tuple[str, str | int, object]]:
+    if isinstance(value, Mapping):
+        yield from ((sanitize_name(key), key, entry) for key, entry in value.items())
+    elif isinstance(value, list):
+        yield from ((str(place), place, entry) for place, entry in enumerate(value))

@@ -78,7 +78,8 @@ def _list_losses(chart: Mapping[str, Any], trait: str, passed: list[Any] | Mappi
     match trait:
         case "tolerations":
             tolerations = get_chart_value(chart, "scheduling.userPods.tolerations", default=DEFAULT_USER_TOLERATIONS)
-            missing = _list_missing(list(tolerations or ()), passed, entries=entries)
+            usual = list(tolerations) if isinstance(tolerations, list | tuple) else []
+            missing = _list_missing(usual, passed, entries=entries)
             losses.append(_Loss("scheduling.userPods.tolerations", missing, tolerations is DEFAULT_USER_TOLERATIONS))
         case "node_affinity_required" | "node_affinity_preferred":
             purpose = get_chart_value(chart, _PURPOSE_PATH, default="prefer")

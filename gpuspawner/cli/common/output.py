@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,12 +44,14 @@ _OWN_SEQUENCES = re.compile("(" + re.escape(CLEAR_SCREEN) + r"|\x1b\[(?:0|1|2|31
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """Colors of a terminal (ANSI escape codes).
+    """Colors and width of a terminal (ANSI escape codes).
 
     :param is_on: whether to color texts; if false, the methods return each text unchanged.
+    :param columns: how many columns a line may take; None if the stream is no terminal.
     """
 
     is_on: bool
+    columns: int | None = None
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> Paint:
@@ -58,7 +61,9 @@ class Paint:
 
         :param stream: the stream that the text goes to.
         """
-        return cls(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
+        is_terminal = stream.isatty()
+        is_on = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(is_on, shutil.get_terminal_size().columns if is_terminal else None)
 
     def style_success(self, text: str) -> str:
         """Return the text in green.
@@ -187,15 +192,40 @@ def dump_yaml(value: object, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper)
 def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], paint: Paint) -> Iterator[str]:
     """Yield the lines of a table with aligned columns.
 
+    If a line would be wider than the terminal, each row becomes a block of lines instead: its first cell, and below it
+    the other cells that have a text, each with its title.
+
     :param rows: cells as plain text; control characters become ``?``.
     :param titles: one for each column.
     :param paint: the colors for the output.
     """
     lines = [tuple(map(sanitize, row)) for row in rows]
     widths = [max(count_columns(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
+    if paint.columns is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > paint.columns:
+        for line in lines:
+            yield from _format_block(line, titles, paint=paint, columns=paint.columns)
+        return
     yield paint.style_title(_format_line(titles, widths))
     for line in lines:
         yield _format_line(line, widths)
+
+
+def _format_block(cells: Sequence[str], titles: Sequence[str], *, paint: Paint, columns: int) -> Iterator[str]:
+    yield paint.style_title(cells[0])
+    words = (
+        f"{'' if place else title.lower() + ' '}{word}"
+        for title, cell in zip(titles[1:], cells[1:], strict=True)
+        for place, word in enumerate(cell.split())
+    )
+    line = ""
+    for word in words:
+        if line and count_columns(f"{_GAP}{line} {word}") > columns:
+            yield _GAP + line
+            line = f"{_GAP}{word}"
+        else:
+            line = f"{line} {word}" if line else word
+    if line:
+        yield _GAP + line
 
 
 def sanitize(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
+from gpuspawner.cli.check.settings_errors import locate_problems
 from gpuspawner.cli.cluster.offline_spawner import share_connection
 from gpuspawner.cli.compare.menu import UNLISTED, MenuMatch, Pick, ReachedPicks, draw_sample
 from gpuspawner.cli.compare.pods import BY_DESIGN, Difference, list_differences
@@ -22,6 +23,7 @@ from gpuspawner.cli.compare.sides import HubAnswer, RefusedError, SettingsSide, 
 from gpuspawner.cli.values.chart_config import list_omissions
 from gpuspawner.cli.values.helm_values import HelmValues
 from gpuspawner.core.catalog.policy_model import Person, normalize_group
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.text.wording import join_sentences
 
 DEFAULT_LIMIT = 200
@@ -198,10 +200,17 @@ def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = No
     return asyncio.run(_compare(old, new, scope=scope or Scope()))
 
 
+def _open_side(values: HelmValues, *, is_helm: bool = True) -> Side:
+    try:
+        return open_side(values, is_helm=is_helm)
+    except SettingsError as error:  # Name the file: the other one may be right.
+        raise SettingsError(*(finding.problem for finding in locate_problems(error.problems, values))) from error
+
+
 async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> ComparisonReport:
     async with ApiClient(Configuration(host=_NO_HOST)) as client:
         with share_connection(CoreV1Api(client)):
-            sides = open_side(old, is_helm=scope.old_is_helm), open_side(new)
+            sides = _open_side(old, is_helm=scope.old_is_helm), _open_side(new)
             comparer = _Comparer(*sides, scope=scope)
             results = tuple([each async for each in comparer.compare()])
     by_design = (BY_DESIGN,) if any(isinstance(each, SettingsSide) for each in sides) else ()

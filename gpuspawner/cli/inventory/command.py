@@ -184,7 +184,7 @@ class InventoryReport:
             yield from format_node_table(self.nodes, paint=paint)
         elif self.flags:
             number = len({name for flag in self.flags for name in flag.nodes})
-            yield paint.style_warning(f"Something is to be said of {number} node{'s' * (number > 1)}: see --nodes.")
+            yield paint.style_warning(f"{number} node{'s need' if number > 1 else ' needs'} attention: see --nodes.")
         if self.rights is not None:
             yield ""
             yield paint.style_title(f"Rights of the ServiceAccount {self.account}")

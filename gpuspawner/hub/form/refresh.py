@@ -29,6 +29,7 @@ AGAIN_HEADER = "Gpuspawner-Again"
 """Header of an answer: seconds after which the form should ask again."""
 
 _MAX_SNAPSHOTS = 4096
+_MAX_CHARACTERS = 32_000_000
 """Maximum number of snapshots of forms' data; forms whose snapshot is gone get all data again."""
 _MAX_CACHED_ROWS = 4096
 _MIN_GZIP_BYTES = 1000
@@ -58,10 +59,13 @@ class FormUpdates:
     Forms with equal data have the same entity tag and share one snapshot, also if they belong to different users.
 
     :param limit: maximum number of snapshots; beyond the maximum, the one that was not used for longest is forgotten.
+    :param max_characters: maximum number of characters in all snapshots together; likewise.
     """
 
-    def __init__(self, *, limit: int = _MAX_SNAPSHOTS) -> None:
+    def __init__(self, *, limit: int = _MAX_SNAPSHOTS, max_characters: int = _MAX_CHARACTERS) -> None:
         self._limit = limit
+        self._max_characters = max_characters
+        self._characters = 0
         self._snapshots: OrderedDict[str, _Snapshot] = OrderedDict()
 
     def remember(self, view: FormView) -> str:
@@ -92,11 +96,21 @@ class FormUpdates:
         for name, table in found.tables.items():
             digest.update("\n".join((name, table.names, *table.rows.values(), "")).encode(errors="replace"))
         tag = digest.hexdigest()
-        found = self._snapshots.setdefault(tag, found)
+        if tag not in self._snapshots:
+            self._snapshots[tag] = found
+            self._characters += _count_characters(found)
         self._snapshots.move_to_end(tag)
-        if len(self._snapshots) > self._limit:
-            self._snapshots.popitem(last=False)
+        while len(self._snapshots) > self._limit or (
+            self._characters > self._max_characters and len(self._snapshots) > 1
+        ):
+            _, forgotten = self._snapshots.popitem(last=False)
+            self._characters -= _count_characters(forgotten)
         return tag, found
+
+
+def _count_characters(snapshot: _Snapshot) -> int:
+    tables = (sum(map(len, table.rows.values())) for table in snapshot.tables.values())
+    return sum(map(len, snapshot.members.values())) + sum(tables)
 
 
 def _take_snapshot(view: FormView) -> _Snapshot:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,7 @@ from gpuspawner.hub.config.traits import find_subclass_traits
 from gpuspawner.hub.pod.overrides import serialize_models
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.trait_overrides import copy_nested
-from gpuspawner.settings import Settings
+from gpuspawner.settings import Settings, find_all_problems
 from gpuspawner.settings.preset_checks import list_overriding_entries
 
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -76,6 +77,14 @@ def parse_settings(raw: Mapping[str, object], *, accepts_unknown_traits: bool = 
         spawner may be of another class.
     :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
     """
+    check = partial(_parse_stage, accepts_unknown_traits=accepts_unknown_traits)
+    try:
+        return check(raw)
+    except SettingsError:
+        raise SettingsError(*find_all_problems(raw, check)) from None
+
+
+def _parse_stage(raw: Mapping[str, object], *, accepts_unknown_traits: bool) -> Settings:
     settings = Settings.parse(raw)
     problems = list(find_override_problems(settings))
     if accepts_unknown_traits:

@@ -34,6 +34,24 @@ def test_a_wrong_call_is_refused_with_2(arguments: list[str], capsys: pytest.Cap
     assert "usage: gpuspawner" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (
+            ["explain", "--gpu", "t4", "--gpu-count", "2"],
+            "unrecognized arguments: --gpu-count 2; did you mean --count?",
+        ),
+        (["doctor", "--kubconfig=a"], "unrecognized arguments: --kubconfig=a; did you mean --kubeconfig?"),
+        (["convert", "a.yaml", "--zzz"], "unrecognized arguments: --zzz\n"),
+    ],
+)
+def test_an_unknown_option_is_told_the_nearest(arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert (left.value.code, hint in told, f"usage: gpuspawner {arguments[0]}" in told) == (2, True, True)
+
+
 def test_what_cannot_be_done_is_one_line_and_3(capsys: pytest.CaptureFixture[str]):
     assert main(["convert", "/no/such/file.yaml"]) == 3
     (line,) = capsys.readouterr().err.splitlines()

@@ -45,6 +45,7 @@ def test_every_wrong_place_is_reported():
         "gpu",
         "memory.max",
         "gpus.a100.max_cnt",
+        "gpus.a100.resource",
     ]
 
 
@@ -83,7 +84,7 @@ def test_a_language_that_is_not_there_is_reported_with_those_that_are():
 
 
 def test_settings_in_the_section_of_a_base_class_count():
-    assert fields(KubeSpawner=BROKEN) == ["gpus.a100.max_cnt"]
+    assert fields(KubeSpawner=BROKEN) == ["gpus.a100.max_cnt", "gpus.a100.resource"]
 
 
 def test_unknown_keys_of_other_sections_are_theirs():

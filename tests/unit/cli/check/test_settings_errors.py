@@ -29,6 +29,8 @@ def test_each_problem_of_the_hub_has_its_place(tmp_path: Path):
     assert places == {
         "hub.config.GPUSpawner.gpus.l40.s.match.nvidia.com/gpu.product.1": (8, 57),
         "hub.config.GPUSpawner.gpus.l40.s.max_cuont": (9, 11),
+        "hub.config.GPUSpawner.policy.default.gpus.1": (12, 22),
+        "hub.config.GPUSpawner.cpu.max": (13, 26),
     }
     assert "Did you mean 'max_count'?" in found["hub.config.GPUSpawner.gpus.l40.s.max_cuont"].message
 
@@ -44,11 +46,8 @@ def test_a_conflict_between_settings_is_reported_at_its_place_too(tmp_path: Path
 
 def test_a_missing_key_is_reported_at_the_section_that_needs_it(tmp_path: Path):
     values = written(tmp_path, section("cpu: {min: 1}\nimages:\n  x:\n    cuda: '12.8'\n"))
-    (found,) = find_setting_errors(values)
-    assert (found.path, found.place and (found.place.line, found.place.column)) == (
-        "hub.config.GPUSpawner.cpu.max",
-        (5, 7),
-    )
+    found = {each.path: each.place and (each.place.line, each.place.column) for each in find_setting_errors(values)}
+    assert found == {"hub.config.GPUSpawner.cpu.max": (5, 7), "hub.config.GPUSpawner.images.x.image": (7, 9)}
 
 
 OTHER_CLASS = "hub: {config: {JupyterHub: {spawner_class: mysite.CourseSpawner}}}"

@@ -55,6 +55,17 @@ def test_the_same_choices_are_listed_when_asked_for(files: list[str], capsys: py
     assert [line.split("  ")[0] for line in out.splitlines()[:6]] == ["OUTCOME", *["same"] * 5]
 
 
+def test_each_mistake_is_a_line_that_names_its_file(files: list[str], capsys: pytest.CaptureFixture[str]):
+    wrong = Path(files[1])
+    document = yaml.safe_load(wrong.read_text())
+    document["hub"]["config"]["GPUSpawner"] |= {"gpus": {"a": {"resource": "gpu"}}, "imges": {}, "cpu": {"max": 0}}
+    wrong.write_text(yaml.safe_dump(document))
+    status, _, told = run(files[0], str(wrong), capsys=capsys)
+    lines = told.splitlines()
+    assert (status, len(lines) > 1) == (1, True)
+    assert [line for line in lines if not line.startswith(f"gpuspawner diff: {wrong}:")] == []
+
+
 def test_json_has_everything(files: list[str], capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(files[0], files[2], "--output", "json", capsys=capsys)
     document = json.loads(out)

@@ -83,7 +83,7 @@ async def test_unknown_numbers_are_marked_as_unknown(call: Call, server: WatchSe
 async def test_nodes_to_look_at_are_pointed_at(call: Call, server: WatchServer):
     server.put(NODES, gpu_node("gpu-2", working=2))
     _, told = await call()
-    assert "Something is to be said of 1 node: see --nodes." in told
+    assert "1 node needs attention: see --nodes." in told
     _, told = await call("--output", "json")
     assert [(each["concern"], each["nodes"]) for each in json.loads(told)["concerns"]] == [("broken", ["gpu-2"])]
 

@@ -111,6 +111,15 @@ def test_the_least_recently_used_view_is_forgotten():
     assert "gpus" not in changes(updates, views[2], since=first)
 
 
+def test_large_views_are_forgotten_earlier():
+    updates = FormUpdates(max_characters=250_000)
+    views = [replace(VIEW, capacity_notice=text * 100_000) for text in ("a", "b", "c")]
+    tags = [updates.remember(view) for view in views]
+    assert ["gpus" in changes(updates, VIEW, since=tag) for tag in tags] == [True, False, False]
+    largest = updates.remember(replace(VIEW, capacity_notice="d" * 1_000_000))
+    assert "gpus" not in changes(updates, VIEW, since=largest)
+
+
 def test_hostile_texts_stay_texts():
     found = changes(FormUpdates(), with_types(replace(T4, display_name=HOSTILE, capacity_text="\ud800")))
     (gpu,) = things(found["gpus"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from traitlets import Int, Unicode
 
 from gpuspawner.core.errors import SettingsError
@@ -235,3 +238,68 @@ def test_a_class_that_this_process_does_not_know_may_have_any_trait():
     with pytest.raises(SettingsError) as wrong:
         parse_settings(with_preset(override), accepts_unknown_traits=True)
     assert [problem.field for problem in wrong.value.problems] == [f"{SMALL}.mem_limit"]
+
+
+# -- all problems at once ----------------------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {
+    "images": {"lab": {"image": "quay.io/a/lab:1"}, "full": {"image": "quay.io/a/full:1", "cuda": "12.8"}},
+    "cpu": {"min": 1, "max": 8},
+    "memory": {"min": "1G", "max": "16G"},
+    "run_time": {"min": "1h", "max": "8h"},
+    "gpus": {
+        "t4": {"resource": "nvidia.com/gpu", "match": {"product": "T4"}, "max_count": 4},
+        "a100": {"resource": "nvidia.com/gpu", "match": {"product": "A100"}, "max_count": 8},
+    },
+    "presets": {
+        "small": {"image": "lab", "cpu": 2, "memory": "4G"},
+        "large": {"image": "full", "cpu": 8, "memory": "16G", "gpu": "a100", "gpu_count": 2},
+        "odd": {"image": "lab", "cpu": 2, "memory": "4G", "kubespawner_override": {"node_selector": {"pool": "a"}}},
+    },
+    "policy": {"default": {"gpus": ["t4"]}, "groups": {"ml": {"gpus": ["a100"], "max_gpus": 4}}},
+    "pools": {"all": {"groups": ["ml"], "gpus": ["a100"], "max_gpus": 8}},
+    "discover_gpus": False,
+}
+MISTAKES: tuple[tuple[str, Any], ...] = (
+    ("images.lab.image", "a b"),
+    ("images.full.cuda", "twelve"),
+    ("images.full.colour", "red"),
+    ("cpu.max", 0.5),
+    ("run_time.min", "soon"),
+    ("gpus.a100.max_count", -1),
+    ("gpus.t4.resource", "gpu"),
+    ("gpus.T_4", {"resource": "nvidia.com/gpu", "match": {"a": "b"}}),
+    ("presets.large.memory", "64G"),
+    ("presets.small.image", "labs"),
+    ("presets.odd.kubespawner_override.nodeselector", {}),
+    ("presets.odd.kubespawner_override.volumes", 4),
+    ("policy.groups.ml.max_gpus_per_server", 6),
+    ("policy.default.images", []),
+    ("pools.all.max_gpus", "many"),
+    ("pools.all.gpus", ["h900"]),
+)
+
+
+def make_mistakes(mistakes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    settings = deepcopy(GOOD)
+    for path, value in mistakes:
+        *above, last = path.split(".")
+        section = settings
+        for key in above:
+            section = section[key]
+        section[last] = value
+    return settings
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake[0])
+def test_a_mistake_alone_is_one_problem_at_its_place(mistake: tuple[str, Any]):
+    ((field, _),) = find_problems(make_mistakes([mistake]))
+    assert field.startswith(mistake[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(mistakes=st.sets(st.integers(0, len(MISTAKES) - 1), min_size=2))
+def test_all_mistakes_are_found_at_once_and_no_others(mistakes: set[int]):
+    alone = {field for number in mistakes for field, _ in find_problems(make_mistakes([MISTAKES[number]]))}
+    together = [field for field, _ in find_problems(make_mistakes(MISTAKES[number] for number in sorted(mistakes)))]
+    assert sorted(together) == sorted(alone)
