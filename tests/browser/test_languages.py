@@ -24,7 +24,7 @@ async def test_the_form_is_in_german(person: Person) -> None:
     await person.pick("gpu", CARD)
     await person.field("gpu_count").fill("2")
     sentence = person.page.locator("#gpuspawner-sentence")
-    await expect(sentence).to_have_text(re.compile(r" · \d+ CPUs? · \d+ GiB RAM · 2 × .* · höchstens \d+ Stunden$"))
+    await expect(sentence).to_have_text(re.compile(r" · \d+ CPUs? · [\d,]+ GiB RAM · 2 × .* · höchstens \d+ Stunden$"))
     await expect(person.page.locator("#gpuspawner-verdict-text")).to_have_text(
         re.compile("^Startet sofort: Platz für ")
     )

@@ -84,7 +84,7 @@ async def unfold(person: Person) -> None:
 async def decision(person: Person, slug: str) -> list[Locator]:
     """Return what a person looks at before Start: the row that is picked, its verdict, and the button."""
     verdict = person.page.locator("#gpuspawner-verdict")
-    await expect(person.page.locator("#gpuspawner-brief")).to_have_text(f"1 × {many.KINDS[slug].name}")
+    await expect(person.page.locator("#gpuspawner-brief")).to_contain_text(f"1 × {many.KINDS[slug].name}")
     await expect(verdict).to_have_attribute("data-outcome", re.compile("."))
     await expect(verdict).to_be_visible()
     start = person.page.locator(".feedback-container button")

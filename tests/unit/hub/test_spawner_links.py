@@ -149,6 +149,18 @@ ASKED = ["Start this server?"]
             {"custom_image": "quay.io/x:1"}, ([], [], ["You can't use a custom image here."]), id="an image of its own"
         ),
         pytest.param({"v": "7"}, ([], [], ["The version of the options must be 1, not 7."]), id="another version"),
+        pytest.param(
+            {"image": "jupyter/base-notebook:latest", "cpu_limit": "2", "mem_limit": "16G"},
+            (
+                [],
+                [
+                    "This link asks for an image that this hub doesn't have (jupyter/base-notebook:latest). "
+                    "Pick another."
+                ],
+                ["This link has 2 fields that this form doesn't know (cpu_limit, mem_limit). They are ignored."],
+            ),
+            id="a link for a list of profiles",
+        ),
         pytest.param({"fill-colour": "red"}, ([], [], []), id="a field of another form to fill in"),
     ],
 )
