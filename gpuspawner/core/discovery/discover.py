@@ -77,11 +77,13 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 
     By convention, the taint's key is the node's extended resource, or the vendor's resource for whole GPUs.
 
+    The tolerations have no effect, so they tolerate the key with any effect (``NoSchedule``, ``NoExecute``).
+
     :param resource: extended resource. For ``nvidia.com/mig-1g.10gb``, the result tolerates taints with this key and
         with the key ``nvidia.com/gpu``.
     """
     keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
-    return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
+    return tuple(Toleration(key=key, operator="Exists") for key in keys)
 
 
 class _TypeKey(NamedTuple):
