@@ -15,7 +15,8 @@ import yaml
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.pod_health import find_pod_trouble
-from gpuspawner.core.catalog.node_labels import find_divided_models, find_vendor, format_vendor, read_node_gpu
+from gpuspawner.core.catalog.node_gpus import NodeGPU, read_node_gpu
+from gpuspawner.core.catalog.node_labels import find_vendor, format_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.taints import is_transient_taint
@@ -119,8 +120,10 @@ _MIG = """\
 # Slice all GPUs of the node alike, or let the device plugin name each slice:
 kubectl label node {node} nvidia.com/mig.config=all-disabled --overwrite
 kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"mig": {"strategy": "mixed"}}}'"""
-_MIXED = """\
-# Use one GPU model per node, or give the second model its own resource in the device plugin's configuration:
+_CONTRADICTION = """\
+# Compare the labels with capacity. Restart GPU Feature Discovery if its labels are old, with the device plugin's
+# configuration. Several models on one node: give each its own resource in the device plugin's configuration.
+# Or describe the type in hub.config.GPUSpawner.gpus, with unit: shared and max_count: 1 if servers share a GPU.
 kubectl describe node {node}"""
 _NO_TYPE = """\
 # Offer it, with what the node says of itself, or set discover_gpus: true:
@@ -152,8 +155,8 @@ _ADVICE_BY_CONCERN = {
         DiagnosisSeverity.WARNING, "gpu-dropped", "KubeSpawner would give every server these GPUs.", _DROPPED
     ),
     WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "No server gets these GPUs.", _MIG),
-    WarningKind.MIXED_MODELS: _Advice(
-        DiagnosisSeverity.WARNING, "gpu-models-mixed", "No server gets these GPUs.", _MIXED
+    WarningKind.CONTRADICTION: _Advice(
+        DiagnosisSeverity.WARNING, "gpu-labels-contradict", "No server gets these GPUs.", _CONTRADICTION
     ),
     WarningKind.NO_TYPE: _Advice(
         DiagnosisSeverity.WARNING, "gpu-not-offered", "No user can pick these GPUs.", _NO_TYPE
@@ -319,14 +322,13 @@ def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
     Nodes that match a GPU type of the settings with this resource are left out.
     """
     found: dict[tuple[str, str], list[str]] = {}
-    ambiguous = find_divided_models(facts.nodes)
     for node in facts.nodes:
         for resource in node.capacity:
             vendor = find_vendor(resource)
             if vendor is None or not count_units(node, resource) or _is_described(facts, node, resource=resource):
                 continue
-            offer = read_node_gpu(node, resource, table=facts.table, ambiguous=ambiguous)
-            if offer is not None and offer.model is None:
+            judged = read_node_gpu(node, resource, table=facts.table)
+            if isinstance(judged, NodeGPU) and judged.descriptions[0].model is None:
                 found.setdefault((vendor, resource), []).append(node.name)
     for (vendor, resource), names in found.items():
         yield Diagnosis(

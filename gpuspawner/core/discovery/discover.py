@@ -7,8 +7,9 @@ The module also reads from labels whether a node is a spot node, has NVLink or h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.accelerators import (
@@ -20,16 +21,21 @@ from gpuspawner.core.catalog.accelerators import (
     AcceleratorTable,
 )
 from gpuspawner.core.catalog.model import GPUType, UnitKind
+from gpuspawner.core.catalog.node_gpus import (
+    MACHINE_COUNTS,
+    PART_LABELS,
+    GPUDescription,
+    Judgment,
+    NodeGPU,
+    read_node_gpu,
+)
 from gpuspawner.core.catalog.node_labels import (
     GPU_RESOURCES,
     MatchExpression,
-    NodeGPU,
-    find_divided_models,
     find_vendor,
     format_vendor,
     is_gpu_label,
     matches_expressions,
-    read_node_gpu,
     slugify,
 )
 from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, may_have_units
@@ -41,8 +47,31 @@ SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of simulated nodes: they exist only in Kubernetes' API, for tests, and never start containers."""
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
+_MAX_VALUES = 32
+"""Maximum number of values of a label that tells the nodes of a type from others."""
 _MAX_SLUG_LENGTH = 63
 """Largest number of characters of a slug; Kubernetes has the same limit for values of labels."""
+
+
+SEPARATING_LABELS = (
+    GFD_PRODUCT,
+    "nvidia.com/gpu.replicas",
+    "nvidia.com/gpu.sharing-strategy",
+    "nvidia.com/gpu.count",
+    *PART_LABELS,
+    *dict.fromkeys(key for keys in MACHINE_COUNTS.values() for key in keys),
+    # With these two, admins choose the configuration of NVIDIA's device plugin and MIG manager for a node.
+    "nvidia.com/device-plugin.config",
+    "nvidia.com/mig.config",
+    # All nodes of a pool have the same device plugin, and the same settings of an operating system that has one.
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "kubernetes.azure.com/agentpool",
+)
+"""Labels that may tell nodes with whole GPUs from nodes of the same model with shares or slices, or with labels that
+contradict each other; the first ones are preferred."""
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
@@ -51,25 +80,128 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     Cordoned and unready nodes count, because their GPUs come back. A GPU model becomes two types if its nodes have GPU
     labels with different keys, such as ``nvidia.com/gpu.product`` and ``cloud.google.com/gke-accelerator``.
 
+    A node whose labels contradict each other has no type. A type of whole GPUs or of slices selects none of these
+    nodes, and none that divides its GPUs otherwise: without a label that tells such nodes apart, there is no type.
+
     :param nodes: the cluster's nodes; of several equal nodes, one is enough.
     :param table: the GPU models.
     """
-    groups: dict[_TypeKey, GPUType] = {}
-    nodes = tuple(nodes)
-    ambiguous = find_divided_models(nodes)
-    for node in nodes:
-        for resource in _list_gpu_resources(node):
-            offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
-            if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
-                found = _build_gpu_type(offer, node)
-                group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
-                groups[group] = _join_types(groups[group], found) if group in groups else found
+    judged = [
+        _JudgedNode(node, resource, read_node_gpu(node, resource, table=table))
+        for node in nodes
+        for resource in _list_gpu_resources(node)
+    ]
+    by_kind: dict[tuple[str, _Kind], list[_JudgedNode]] = {}
+    for each in judged:
+        by_kind.setdefault((each.resource, each.kind), []).append(each)
+    groups: dict[_TypeKey, list[tuple[GPUDescription, _JudgedNode]]] = {}
+    for each in judged:
+        if not isinstance(each.gpu, NodeGPU):
+            continue
+        others = _list_others(by_kind, each)
+        description = _choose_description(each.gpu, others)
+        # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
+        if count_units(each.node, each.resource) or each.resource in each.node.published_by_dra or description.match:
+            found = _build_gpu_type(each.gpu, description, node=each.node)
+            key = _TypeKey(
+                slug=found.slug,
+                source=description.source,
+                resource=each.resource,
+                profile=each.gpu.profile or "",
+                unit=found.unit,
+                keys=tuple(sorted(found.match)),
+            )
+            groups.setdefault(key, []).append((description, each))
     unique: dict[str, GPUType] = {}
-    for group in sorted(groups):
-        named = _make_slug_unique(groups[group], group.source, taken=unique)
-        unique[named.slug] = named
+    for key in sorted(groups):
+        for found in filter(None, (_build_separate_type(groups[key], by_kind),)):
+            named = _make_slug_unique(found, key.source, taken=unique)
+            unique[named.slug] = named
     return tuple(sorted(unique.values(), key=_get_display_order))
+
+
+_Kind = tuple[str | None, bool] | None
+"""What one unit is (:attr:`NodeGPU.kind`); None if the labels contradict each other."""
+_WHOLE: _Kind = (None, False)
+
+
+class _JudgedNode(NamedTuple):
+    """A node's units of one resource, and what one unit is."""
+
+    node: Node
+    resource: str
+    gpu: Judgment
+
+    @property
+    def kind(self) -> _Kind:
+        return self.gpu.kind if isinstance(self.gpu, NodeGPU) else None
+
+
+_NodesByKind = Mapping[tuple[str, _Kind], Sequence[_JudgedNode]]
+"""(resource, kind of its units) → nodes with such units."""
+
+
+def _list_others(by_kind: _NodesByKind, one: _JudgedNode, *, ignored: _Kind | None = None) -> list[Node]:
+    """Return the nodes that have units of the same resource and another kind."""
+    return [
+        each.node
+        for (resource, kind), nodes in by_kind.items()
+        if resource == one.resource and kind != one.kind and (ignored is None or kind != ignored)
+        for each in nodes
+    ]
+
+
+def _choose_description(gpu: NodeGPU, others: Collection[Node]) -> GPUDescription:
+    """Return the first description whose labels no node with units of another kind has, or else the first one."""
+    clean = (each for each in gpu.descriptions if not any(_meets(other.labels, each.match) for other in others))
+    return next(clean, gpu.descriptions[0])
+
+
+def _meets(labels: Mapping[str, str], match: Mapping[str, tuple[str, ...]]) -> bool:
+    return all((labels.get(key) in values) if values else (key not in labels) for key, values in match.items())
+
+
+def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], by_kind: _NodesByKind) -> GPUType | None:
+    """Return the type of a group of nodes, without nodes that its labels do not tell from nodes of another kind.
+
+    :return: None if no node is left. A type of shared GPUs keeps all nodes: its servers get no more than they ask for
+        on any of them.
+    """
+    built = [
+        (_build_gpu_type(each.gpu, text, node=each.node), each) for text, each in group if isinstance(each.gpu, NodeGPU)
+    ]
+    joined = reduce(_join_types, (gpu for gpu, _ in built))
+    if joined.unit is UnitKind.SHARED:
+        return joined
+    less = _list_others(by_kind, built[0][1], ignored=_WHOLE)
+    others = [node for node in less if joined.matches_labels(node.labels)]
+    if not others:
+        return joined
+    apart = [(gpu, each.node) for gpu, each in built if not any(_look_alike(each.node, other) for other in others)]
+    label = _find_separating_label([node for _, node in apart], others) if apart else None
+    if label is None:
+        return None
+    joined = reduce(_join_types, (gpu for gpu, _ in apart))
+    return replace(joined, match={**joined.match, **label})
+
+
+def _look_alike(one: Node, other: Node) -> bool:
+    return all(one.labels.get(key) == other.labels.get(key) for key in SEPARATING_LABELS)
+
+
+def _find_separating_label(own: Iterable[Node], others: Iterable[Node]) -> dict[str, tuple[str, ...]] | None:
+    """Return a label, with its values on some nodes, that no other node has; empty values if the label must be absent.
+
+    :return: None if no label of :data:`SEPARATING_LABELS` tells the nodes apart.
+    """
+    own, others = tuple(own), tuple(others)
+    for key in SEPARATING_LABELS:
+        values = {node.labels.get(key) for node in own}
+        taken = {node.labels.get(key) for node in others}
+        texts = tuple(sorted(value for value in values if value is not None))
+        if values.isdisjoint(taken) and len(texts) in (0, len(values)) and len(texts) <= _MAX_VALUES:
+            return {key: texts}
+    return None
 
 
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
@@ -90,12 +222,14 @@ class _TypeKey(NamedTuple):
     """Nodes with equal keys belong to the same GPU type.
 
     :param source: origin of the nodes' GPU labels (such as ``gfd`` or ``gke``); empty without labels.
+    :param profile: MIG profile or AMD partition; empty for whole GPUs.
     :param keys: names, not values, of the labels by which the type matches nodes.
     """
 
     slug: str
     source: str
     resource: str
+    profile: str
     unit: UnitKind
     keys: tuple[str, ...]
 
@@ -105,10 +239,10 @@ def _list_gpu_resources(node: Node) -> list[str]:
     return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
 
-def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
-    slug, name = offer.model or _name_unlabeled(offer)
+def _build_gpu_type(offer: NodeGPU, description: GPUDescription, *, node: Node) -> GPUType:
+    slug, name = description.model or _name_unlabeled(offer)
     suffix, part = "", ""
-    if offer.profile is not None and offer.model is not None:
+    if offer.profile is not None and (description.model is not None or offer.vendor != "nvidia"):
         suffix += f"-mig-{offer.profile}" if offer.vendor == "nvidia" else f"-{offer.profile}"
         part = f"MIG {offer.profile}" if offer.vendor == "nvidia" else _format_partition(offer.profile)
     if offer.shared:
@@ -118,10 +252,10 @@ def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
         display_name=_format_name(name, part=part, shared=offer.shared),
         resource=offer.resource,
         vendor=offer.vendor,
-        unit=_find_unit(offer),
-        match=offer.match,
+        unit=find_unit(offer),
+        match=description.match,
         max_count=1 if offer.shared else max(1, count_units_for_pod(node, offer.resource)),
-        memory_bytes=offer.memory_bytes,
+        memory_bytes=description.memory_bytes,
         description=_describe_sharing(offer.replicas) if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",
         tolerations=build_conventional_tolerations(offer.resource),
@@ -149,14 +283,18 @@ def _build_slug(base: str, suffix: str) -> str:
     return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
 
 
-def _find_unit(offer: NodeGPU) -> UnitKind:
+def find_unit(offer: NodeGPU) -> UnitKind:
+    """Return what one unit of a node's GPU resource is; AMD's partitions are slices, as those of MIG.
+
+    :param offer: the node's GPU.
+    """
     if offer.shared:
         return UnitKind.SHARED
-    return UnitKind.MIG if offer.profile is not None and offer.vendor == "nvidia" else UnitKind.CARD
+    return UnitKind.MIG if offer.profile is not None else UnitKind.CARD
 
 
 def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
-    if offer.profile is not None:
+    if offer.profile is not None and offer.vendor == "nvidia":
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
     return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
 
@@ -168,6 +306,7 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
+        description=one.description if one.description == other.description else "",
         # ``note`` is empty or says that the type's nodes are simulated and start no server. The joined type has the
         # note only if both types have it: a real node can start a server.
         note=one.note if one.note == other.note else "",

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.catalog.node_labels import KarpenterModel, NodeGPU, find_divided_models, find_vendor, read_node_gpu
+from gpuspawner.core.catalog.node_gpus import LabelContradiction, NodeGPU, read_node_gpu
+from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
@@ -23,7 +24,7 @@ class WarningKind(StrEnum):
     POLICY = "policy"
     DROPPED_GPUS = "dropped-gpus"
     MIG_INVALID = "mig-invalid"
-    MIXED_MODELS = "mixed-models"
+    CONTRADICTION = "contradiction"
     NO_TYPE = "no-type"
     UNTOLERATED = "untolerated"
     BROKEN = "broken"
@@ -77,8 +78,7 @@ def find_node_warnings(
     types = (*catalog.gpus.values(), *catalog.hidden)
     matched = {key for gpu in types for match in gpu.label_matches for key in match}
     groups = group_nodes_by_kind(filter(_is_settled, nodes), labels=matched.union(GPU_NODE_LABELS))
-    ambiguous = find_divided_models(group[0] for group in groups)
-    case = _NodeInspection(catalog=catalog, table=table, ambiguous=ambiguous, tolerations=tolerations)
+    case = _NodeInspection(catalog=catalog, table=table, tolerations=tolerations)
     found: dict[AdminWarning, list[str]] = {}
     for group in groups:
         for warning in case.list_warnings(group[0]):
@@ -96,7 +96,6 @@ def _is_settled(node: Node) -> bool:
 class _NodeInspection:
     catalog: Catalog
     table: AcceleratorTable
-    ambiguous: frozenset[KarpenterModel]
     tolerations: tuple[Toleration, ...]
 
     def list_warnings(self, node: Node) -> Iterator[AdminWarning]:
@@ -117,11 +116,11 @@ class _NodeInspection:
             gpu.resource == resource and gpu.matches_labels(node.labels) for gpu in self.catalog.hidden
         ):
             return
-        offer = read_node_gpu(node, resource, table=self.table, ambiguous=self.ambiguous)
-        if offer is not None and not types:
-            yield _warn_of_missing_type(offer)
-        elif offer is None:
-            yield _warn_of_unclear_labels(node, resource, types=types)
+        judged = read_node_gpu(node, resource, table=self.table)
+        if isinstance(judged, LabelContradiction):
+            yield _warn_of_contradiction(judged, resource, types=types)
+        elif not types:
+            yield _warn_of_missing_type(judged)
         elif keys := _list_blocking_taints(node, types, tolerations=self.tolerations):
             message = (
                 f"No server can get {resource}: no GPU type there tolerates the taint {format_list(keys)}. "
@@ -138,23 +137,20 @@ class _NodeInspection:
             yield AdminWarning(kind=WarningKind.BROKEN, resource=resource, message=message)
 
 
-def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
-    what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
+def _warn_of_missing_type(gpu: NodeGPU) -> AdminWarning:
+    model = gpu.descriptions[0].model
+    what = f"{gpu.resource} ({sanitize_name(model[1])})" if model is not None else gpu.resource
     message = (
         f"{what} is not offered: no GPU type of the settings matches the labels. "
         "Describe one in gpus, with a match that these nodes meet and those of other types do not."
     )
-    return AdminWarning(kind=WarningKind.NO_TYPE, resource=offer.resource, message=message)
+    return AdminWarning(kind=WarningKind.NO_TYPE, resource=gpu.resource, message=message)
 
 
-def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) -> AdminWarning:
+def _warn_of_contradiction(found: LabelContradiction, resource: str, *, types: list[GPUType]) -> AdminWarning:
     lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
-    if _has_invalid_mig(node):
-        return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
-    message = (
-        f"{lead}: the node has several GPU models, and one resource counts them all. A server could get any of them."
-    )
-    return AdminWarning(kind=WarningKind.MIXED_MODELS, resource=resource, message=message)
+    kind = WarningKind.MIG_INVALID if found.is_invalid_mig else WarningKind.CONTRADICTION
+    return AdminWarning(kind=kind, resource=resource, message=f"{lead}: {found.reason}")
 
 
 def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:

@@ -22,7 +22,7 @@ def test_nothing_is_the_matter_with_a_good_node():
     [
         ({"gpus": 0}, ("fault", "device-plugin-missing")),
         ({"allocatable": {GPU: 3}}, ("fault", "gpu-unhealthy")),
-        ({"labels": {**T4, "nvidia.com/gpu.count": "2"}}, ("warning", "gpu-models-mixed")),
+        ({"labels": {**T4, "nvidia.com/gpu.count": "2"}}, ("warning", "gpu-labels-contradict")),
         ({"labels": {PRODUCT: "T4-MIG-INVALID"}, "gpus": 0}, ("fault", "mig-invalid")),
         ({"taints": TAINT}, ("warning", "taint-untolerated")),
         ({"uncounted": frozenset({GPU}), "gpus": 0}, ("warning", "devices-uncounted")),

@@ -49,6 +49,15 @@ async def test_a_table_has_the_types_and_with_nodes_the_nodes(call: Call):
     assert "gpu-1" in told
 
 
+async def test_a_server_gets_at_most_one_share_however_many_are_free(call: Call, server: WatchServer):
+    shared = gpu_node("gpu-1")
+    shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
+    server.put(NODES, shared)
+    _, told = await call("--output", "json")
+    (found,) = json.loads(told)["gpu_types"]
+    assert (found["unit"], found["free"], found["largest_free"]) == ("shared", 3, 1)
+
+
 async def test_json_and_yaml_say_the_same(call: Call):
     _, as_json = await call("--output", "json", "--nodes")
     _, as_yaml = await call("--output", "yaml", "--nodes")
