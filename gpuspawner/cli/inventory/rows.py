@@ -335,8 +335,13 @@ def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
 
 def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
     """Return the hub's warnings to admins about the nodes' GPUs."""
-    nodes = view.inventory.nodes or ()
-    return find_node_warnings(nodes, view.catalog, table=view.settings.table, tolerations=view.tolerations)
+    return find_node_warnings(
+        view.inventory.nodes or (),
+        view.catalog,
+        table=view.settings.table,
+        tolerations=view.tolerations,
+        slices=view.slices,
+    )
 
 
 def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:

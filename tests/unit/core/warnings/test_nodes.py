@@ -7,6 +7,7 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.cluster.dra import Device, ResourceSlice
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.discovery.discover import discover_gpu_types
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
@@ -194,6 +195,48 @@ def test_labels_that_name_two_models_are_named():
         "nvidia.com/gpu is not offered: the labels name different GPU models: "
         "cloud.google.com/gke-accelerator=nvidia-t4, nvidia.com/gpu.product=NVIDIA-L4."
     )
+
+
+H100 = Device(name="gpu-0", attributes={"gpu.nvidia.com/productName": "NVIDIA H100"})
+
+
+def make_slice(node: str | None = "n", driver: str = "gpu.nvidia.com", devices: int = 2) -> ResourceSlice:
+    return ResourceSlice(
+        name="s", driver=driver, pool="p", generation=1, slice_count=1, node=node, devices=(H100,) * devices
+    )
+
+
+HELD = (
+    "Its ResourceSlices hold 2 devices of the DRA driver gpu.nvidia.com (NVIDIA H100), and no user can choose them: a "
+    "GPU type needs an extended resource, and no DeviceClass names one for them (extendedResourceName)."
+)
+
+
+@pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.present": "true"}, {PRODUCT: "H100"}])
+def test_devices_of_a_dra_driver_that_no_class_names_are_said(labels: dict[str, str]):
+    found = find_node_warnings(
+        [node(gpus=0, labels=labels), node("m", gpus=0, labels=labels)],
+        Catalog(images=IMAGES, cpu=None, memory=None),
+        table=TABLE,
+        slices=[make_slice("n"), make_slice("m")],
+    )
+    assert found == (AdminWarning(kind=WarningKind.NO_DEVICE_CLASS, resource="", message=HELD, nodes=("m", "n")),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "published"),
+    [
+        ({"driver": "dra.net"}, {}),
+        ({"driver": "compute-domain.nvidia.com"}, {}),
+        ({"node": None}, {}),
+        ({"devices": 0}, {}),
+        ({}, {"published_by_dra": frozenset({"example.com/gpu"})}),
+    ],
+)
+def test_devices_of_networks_and_devices_with_a_resource_need_no_class(
+    changes: dict[str, Any], published: dict[str, Any]
+):
+    assert concerns(node(gpus=0, labels={}, **published), slices=[make_slice(**changes)]) == []
 
 
 def test_devices_without_a_count_are_flagged_once():
