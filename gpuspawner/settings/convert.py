@@ -27,7 +27,7 @@ from gpuspawner.core.catalog.model import (
     ScaleUp,
     UnitKind,
 )
-from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
+from gpuspawner.core.catalog.node_labels import find_vendor, parse_amd_partition, parse_mig_profile
 from gpuspawner.core.catalog.policy_model import AccessKey
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
@@ -94,6 +94,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
             for slug, entry in entries.items()
             if entry.max_count is None and (slug in unions or gpus[slug].unit is not UnitKind.SHARED)
         ),
+        guessed=frozenset(slug for slug, entry in entries.items() if entry.unit is None and slug in gpus),
         unions=unions,
         hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
         hidden_gpus=tuple(
@@ -250,7 +251,10 @@ def _guess_unit(entry: GPUEntry) -> UnitKind:
     products = entry.match.get(GFD_PRODUCT, [])
     if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
         return UnitKind.SHARED
-    sliced = parse_mig_profile(entry.resource or "") or any("-MIG-" in product for product in products)
+    resource = entry.resource or ""
+    sliced = (
+        parse_mig_profile(resource) or parse_amd_partition(resource) or any("-MIG-" in product for product in products)
+    )
     return UnitKind.MIG if sliced else UnitKind.CARD
 
 

@@ -110,7 +110,7 @@ class GPUEntry(OverridingEntry):
     )
     unit: Literal["card", "mig", "shared"] | None = Field(
         default=None,
-        description="What one unit is: a full GPU, a MIG slice, or a share. Omitted: as resource and labels imply.",
+        description="What one unit is: a full GPU, a slice, or a share. Omitted: as resource, labels and nodes imply.",
     )
     match: dict[LabelKey, LabelValues] = Field(
         default_factory=dict,

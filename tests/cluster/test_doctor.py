@@ -264,7 +264,7 @@ FAULTS = [
     ("fault", "gpu-unhealthy", "ill-unhealthy"),
     ("warning", "gpu-unlabelled", "ill-bare"),
     ("warning", "gpu-not-offered", "ill-bare"),
-    ("warning", "gpu-models-mixed", "ill-mixed"),
+    ("warning", "gpu-labels-contradict", "ill-mixed"),
     ("fault", "mig-invalid", "ill-layout"),
     ("warning", "driver-too-old", "ill-driver"),
     ("fault", "mig-config-failed", "ill-mig"),

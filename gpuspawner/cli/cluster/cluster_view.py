@@ -37,6 +37,7 @@ from gpuspawner.cli.values.helm_values import (
 )
 from gpuspawner.core.catalog.model import Catalog, OwnResources
 from gpuspawner.core.cluster.decode import find_preempting_priority
+from gpuspawner.core.cluster.dra import ResourceSlice
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
@@ -63,6 +64,7 @@ class ClusterView:
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
     :param priority: priority of the servers' pods if these preempt other pods; None if they preempt none, or if their
         priority is unknown.
+    :param slices: ResourceSlices of DRA drivers, if the command reads them.
     """
 
     cluster: ClusterConnection
@@ -71,6 +73,7 @@ class ClusterView:
     offer: Offer
     tolerations: tuple[Toleration, ...]
     priority: int | None = None
+    slices: tuple[ResourceSlice, ...] = ()
 
     @property
     def catalog(self) -> Catalog:

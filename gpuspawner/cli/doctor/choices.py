@@ -14,8 +14,10 @@ from gpuspawner.core.catalog.model import GPUType, Image, Preset, TraitValues
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.catalog.software import Misfit, find_misfit, read_platform
+from gpuspawner.core.cluster.dra import decode_resource_slice
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text, as_text_map
+from gpuspawner.core.warnings.nodes import describe_devices
 
 _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
@@ -194,7 +196,7 @@ _GIB = 1024**3
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no node has a GPU.
+    """Yield a finding if no node has a GPU, nor devices of a DRA driver.
 
     The finding is a note if a GPU type of the settings has ``scale_up`` or if the cluster may have an autoscaler,
     because new nodes may have GPUs. Otherwise, the finding is a fault.
@@ -203,6 +205,8 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
     ):
         return
+    if describe_devices(map(decode_resource_slice, facts.list_objects(ObjectKind.RESOURCE_SLICES))):
+        return  # check_hub_flags says what the slices hold
     if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
         severity, why = DiagnosisSeverity.NOTE, "GPU types are those of the settings with a scale_up."
     elif can_scale_up(facts, new_nodes=facts.configured.new_nodes):

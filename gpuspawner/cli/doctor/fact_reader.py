@@ -70,6 +70,7 @@ _CLUSTER_PATHS = {
     ObjectKind.PRIORITY_CLASSES: ("/apis/scheduling.k8s.io/v1/priorityclasses",),
     ObjectKind.STORAGE_CLASSES: ("/apis/storage.k8s.io/v1/storageclasses",),
     ObjectKind.DEVICE_CLASSES: ("/apis/resource.k8s.io/v1/deviceclasses",),
+    ObjectKind.RESOURCE_SLICES: ("/apis/resource.k8s.io/v1/resourceslices",),
     ObjectKind.NODE_POOLS: ("/apis/karpenter.sh/v1/nodepools",),
     **{kind: (f"/apis/admissionregistration.k8s.io/v1/{kind}",) for kind in WEBHOOK_KINDS},
     **{

@@ -45,6 +45,7 @@ class ObjectKind(StrEnum):
     PRIORITY_CLASSES = "priorityclasses"
     STORAGE_CLASSES = "storageclasses"
     DEVICE_CLASSES = "deviceclasses"
+    RESOURCE_SLICES = "resourceslices"
     QUOTAS = "resourcequotas"
     LIMIT_RANGES = "limitranges"
     SECRETS = "secrets"

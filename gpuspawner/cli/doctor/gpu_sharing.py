@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts
 from gpuspawner.cli.doctor.isolation_probe import ALL_DEVICES, VISIBLE_DEVICES_VARIABLE, VOID
+from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.node_gpus import NodeGPU, read_node_gpu
 from gpuspawner.core.catalog.node_labels import parse_mig_profile
+from gpuspawner.core.catalog.nodes_by_type import may_have_units
 from gpuspawner.core.cluster.model import Node
 
 _MIG_STATE_LABEL = "nvidia.com/mig.config.state"
@@ -84,7 +87,11 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
             continue
-        shared = [node for node in facts.nodes if gpu.matches_labels(node.labels) and _is_shared(node, gpu.resource)]
+        shared = [
+            node
+            for node in facts.nodes
+            if gpu.matches_labels(node.labels) and _is_shared(node, gpu.resource, table=facts.table)
+        ]
         if not shared:
             continue
         refused = [node for node in shared if _refuses_two(node, gpu.resource)]
@@ -104,12 +111,9 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
 
 
-def _is_shared(node: Node, resource: str) -> bool:
-    # The label "<resource>.replicas" is the number of shares of each GPU: 1 = not shared, 0 = divided into MIG slices.
-    is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
-    return bool(node.capacity.get(resource)) and (
-        is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
-    )
+def _is_shared(node: Node, resource: str, *, table: AcceleratorTable) -> bool:
+    judged = read_node_gpu(node, resource, table=table)
+    return may_have_units(node, resource) and isinstance(judged, NodeGPU) and judged.shared
 
 
 def _refuses_two(node: Node, resource: str) -> bool:

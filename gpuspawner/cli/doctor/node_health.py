@@ -19,12 +19,13 @@ from gpuspawner.cli.doctor.pod_health import find_pod_trouble
 from gpuspawner.core.catalog.node_gpus import NodeGPU, read_node_gpu
 from gpuspawner.core.catalog.node_labels import find_vendor, format_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
+from gpuspawner.core.cluster.dra import decode_resource_slice
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.taints import is_transient_taint
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_message, as_text
 from gpuspawner.core.progress.images import is_store_damaged
 from gpuspawner.core.progress.runtime_errors import RuntimeFault, classify_runtime_error
-from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, describe_devices, find_node_warnings
 from gpuspawner.core.warnings.presets_and_policy import (
     find_dropped_gpu_warnings,
     find_policy_warnings,
@@ -176,6 +177,10 @@ _NO_TYPE = """\
 # Offer it, with what the node says of itself, or set discover_gpus: true:
 kubectl get node {node} --show-labels"""
 _UNCOUNTED = "kubectl get deviceclasses,resourceslices,resourceclaims -A"
+_NO_CLASS = """\
+# Name the resource in the driver's DeviceClass (Kubernetes 1.36, or the feature gate DRAExtendedResource), such as:
+kubectl get deviceclasses -o custom-columns=NAME:.metadata.name,RESOURCE:.spec.extendedResourceName
+kubectl patch deviceclass gpu.nvidia.com --type=merge -p '{"spec": {"extendedResourceName": "nvidia.com/gpu"}}'"""
 _PRESET = "# Change or remove the preset: hub.config.GPUSpawner.presets.{name}"
 _DROPPED = """\
 # Describe a GPU type with that resource in hub.config.GPUSpawner.gpus, and set the number in:
@@ -216,6 +221,9 @@ _ADVICE_BY_CONCERN = {
         "Kubernetes knows of no GPU there, so no server gets one.",
         _INSTALL_PLUGIN,
     ),
+    WarningKind.NO_DEVICE_CLASS: _Advice(
+        DiagnosisSeverity.WARNING, "device-class-missing", "No user can pick these devices.", _NO_CLASS
+    ),
     WarningKind.UNCOUNTED: _Advice(
         DiagnosisSeverity.WARNING, "devices-uncounted", "The form cannot count them.", _UNCOUNTED
     ),
@@ -224,7 +232,10 @@ _ADVICE_BY_CONCERN = {
 
 def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each warning that the hub gives admins about GPUs, presets or policy rules."""
-    nodes = find_node_warnings(facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations)
+    slices = map(decode_resource_slice, facts.list_objects(ObjectKind.RESOURCE_SLICES))
+    nodes = find_node_warnings(
+        facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations, slices=slices
+    )
     presets = find_preset_warnings(facts.configured.presets, facts.catalog) if facts.nodes else ()
     rules = find_policy_warnings(facts.configured.policy, facts.catalog) if facts.nodes else ()
     dropped = find_dropped_gpu_warnings(facts.catalog) if facts.nodes else ()
@@ -345,12 +356,14 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each label of :data:`_OTHER_LABELS` on ready nodes that have no GPU resource.
 
-    The label shows that such a node has GPUs, so the device plugin is missing.
+    The label shows that such a node has GPUs, so the device plugin is missing. The devices of a DRA driver need none.
     """
+    published = describe_devices(map(decode_resource_slice, facts.list_objects(ObjectKind.RESOURCE_SLICES)))
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
         label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)
-        if label is not None and node.ready and not any(map(find_vendor, (*node.capacity, *node.uncounted))):
+        has_resource = any(map(find_vendor, (*node.capacity, *node.uncounted)))
+        if label is not None and node.ready and not has_resource and node.name not in published:
             found.setdefault(label, []).append(node.name)
     for label, names in found.items():
         yield Diagnosis(

@@ -24,9 +24,13 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
 from typing import Any, NoReturn, TextIO
+
+from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.cli.cluster.cluster_view import ClusterView, ClusterViewer, add_view_arguments, open_cluster_viewer
 from gpuspawner.cli.cluster.connection import ClusterConnection
@@ -52,10 +56,15 @@ from gpuspawner.cli.inventory.rows import (
     list_node_flags,
 )
 from gpuspawner.cli.values.chart_config import list_unread_settings
+from gpuspawner.core.cluster.dra import ResourceSlice, decode_resource_slice
 from gpuspawner.core.warnings.nodes import AdminWarning
-from gpuspawner.kube.client.api_requests import is_allowed
+from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, list_each
+from gpuspawner.kube.client.pacing import Pacer
+from gpuspawner.kube.resources.dra_devices import DRA_GROUP, RESOURCE_SLICES
 
 _REQUEST_TIMEOUT_S = 10.0
+_PER_PAGE = 50
+"""Maximum number of ResourceSlices on one page of a list; a ResourceSlice has up to 128 devices."""
 _MARKS = {True: "", False: ":no", None: ":?"}
 
 
@@ -208,19 +217,22 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def build_inventory_report(
-    view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None
+    view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None, unread: str = ""
 ) -> InventoryReport:
     """Return the report about the state of a cluster at one moment.
 
     :param view: the state of the cluster.
     :param nodes: whether to include the nodes.
     :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
+    :param unread: a sentence that says why the command cannot read ResourceSlices, or "".
     """
     types = build_type_rows(view)
     inventory = view.inventory
     unknown = [inventory.reason] if inventory.reason else []
     if inventory.nodes is not None:
         unknown += [_UNCOUNTED.format(slug=row.gpu.slug) for row in types if row.there_is.total is None]
+    if unread:
+        unknown.append(unread)
     return InventoryReport(
         types=types,
         nodes=build_node_rows(view) if nodes else None,
@@ -237,10 +249,32 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextI
         rights = await check_granted_rights(viewer.cluster) if viewer.cluster.account else None
         if arguments.watch:
             await _watch(viewer, arguments, rights=rights, out=out)
-        view = await viewer.read_view()
-        report = build_inventory_report(view, nodes=arguments.nodes, rights=rights)
+        view, unread = await _add_slices(await viewer.read_view())
+        report = build_inventory_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
         write_result(report.serialize(), output=arguments.output, out=out, table=report.format_lines)
         return FAILED if view.inventory.nodes is None else OK
+
+
+async def _add_slices(view: ClusterView) -> tuple[ClusterView, str]:
+    """Return the view with all ResourceSlices, and a sentence that says why they cannot be read, or "".
+
+    The hub's code reads them only if a DeviceClass names an extended resource for their devices.
+    """
+    method = partial(CustomObjectsApi(view.cluster.client).list_cluster_custom_object, DRA_GROUP, "v1", RESOURCE_SLICES)
+    found: list[ResourceSlice] = []
+    try:
+        await list_each(
+            method,
+            lambda raw: found.append(decode_resource_slice(raw)),
+            pacer=Pacer(),
+            limit=_PER_PAGE,
+            _request_timeout=_REQUEST_TIMEOUT_S,
+        )
+    except APIUnavailableError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return view, ""
+        return view, f"Whether DRA drivers have devices on the nodes cannot be told: no ResourceSlices ({error})."
+    return replace(view, slices=tuple(found)), ""
 
 
 async def _watch(
@@ -251,7 +285,8 @@ async def _watch(
         view = await viewer.read_view()
         state = (view.inventory.generation, view.inventory.reason)
         if state != shown:
-            report = build_inventory_report(view, nodes=arguments.nodes, rights=rights)
+            view, unread = await _add_slices(view)
+            report = build_inventory_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
             _write_update(report, output=arguments.output, out=out, is_first=shown is None)
             shown = state
         await asyncio.sleep(_WATCH_INTERVAL_S)

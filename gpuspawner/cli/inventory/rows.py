@@ -111,6 +111,12 @@ class TypeRow:
     taints: tuple[tuple[Taint, bool], ...] = ()
     access: TypeAccess | None = None
 
+    @property
+    def largest_free(self) -> int | None:
+        """The most GPUs that one server could get now; a server gets one share, however many shares are free."""
+        largest = self.there_is.largest
+        return None if largest is None else min(largest, self.gpu.max_count)
+
     def serialize(self) -> dict[str, Any]:
         """Return the row as a JSON object."""
         gpu, found = self.gpu, self.there_is
@@ -127,7 +133,7 @@ class TypeRow:
             "total": found.total,
             "healthy": found.healthy,
             "free": found.free,
-            "largest_free": found.largest,
+            "largest_free": self.largest_free,
             "waiting": found.waiting,
             "taints": [
                 {"key": taint.key, "value": taint.value, "effect": taint.effect, "tolerated": tolerated}
@@ -151,7 +157,7 @@ class TypeRow:
             gpu.resource,
             "?" if gpu.memory_bytes is None else format_rounded_memory(gpu.memory_bytes, round_up=False),
             f"{format_count(self.nodes)} (+{self.reserved} reserved)" if self.reserved else format_count(self.nodes),
-            *map(format_count, (found.total, found.healthy, found.free, found.largest)),
+            *map(format_count, (found.total, found.healthy, found.free, self.largest_free)),
             ", ".join(_format_taint(taint, tolerated=tolerated) for taint, tolerated in self.taints) or "-",
             "hidden by the settings" if not self.offered else "" if self.access is None else self.access.describe(),
         )
@@ -329,8 +335,13 @@ def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
 
 def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
     """Return the hub's warnings to admins about the nodes' GPUs."""
-    nodes = view.inventory.nodes or ()
-    return find_node_warnings(nodes, view.catalog, table=view.settings.table, tolerations=view.tolerations)
+    return find_node_warnings(
+        view.inventory.nodes or (),
+        view.catalog,
+        table=view.settings.table,
+        tolerations=view.tolerations,
+        slices=view.slices,
+    )
 
 
 def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:

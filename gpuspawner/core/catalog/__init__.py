@@ -6,7 +6,8 @@ Out: a :class:`Catalog` of images, CPU and memory bounds, GPU types, presets, pr
 against the catalog. This package must not depend on running pods, the current user's limits, or the form.
 
 - :mod:`.model`: the catalog's classes, and the state of a Kueue queue.
-- :mod:`.node_labels`: reads GPU labels of nodes, and keeps servers without a GPU off GPU nodes.
+- :mod:`.node_gpus`: judges what one unit of a GPU resource is on a node, by all that labels and resources say.
+- :mod:`.node_labels`: knows GPU resources and labels by name, and keeps servers without a GPU off GPU nodes.
 - :mod:`.accelerators`: looks up GPU models.
 - :mod:`.nodes_by_type`: groups nodes by GPU type.
 - :mod:`.combined_types`: joins GPU types into one choice ("any GPU with 40 GB").

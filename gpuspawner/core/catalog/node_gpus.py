@@ -29,8 +29,9 @@ from gpuspawner.core.catalog.accelerators import (
     strip_product_suffix,
 )
 from gpuspawner.core.catalog.node_labels import (
-    GPU_RESOURCES,
+    AMD_WHOLE,
     find_vendor,
+    parse_amd_partition,
     parse_mig_memory,
     parse_mig_profile,
     slugify,
@@ -49,7 +50,9 @@ _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _AMD_PARTITION = "amd.com/gpu.compute-memory-partition"
 PART_LABELS = (_GKE_PARTITION, _GKE_SHARING, _GKE_CLIENTS, _AMD_PARTITION, f"beta.{_AMD_PARTITION}")
 """Labels of GKE and AMD that say how GPUs are divided or shared."""
-_AMD_WHOLE = frozenset({"", "spx_nps1"})
+_AMD_COUNTER = re.compile(
+    r"(?P<property>(?:beta\.)?amd\.com/gpu\.(?:product-name|device-id|family|vram|cu-count|simd-count))\..+", re.ASCII
+)
 _NOT_SHARED = frozenset({None, "", "none"})
 _INVALID = "INVALID"
 """MIG profile in GPU Feature Discovery's label if the strategy is ``single`` and the GPUs have different layouts."""
@@ -164,24 +167,78 @@ def read_node_gpu(node: Node, resource: str, *, table: AcceleratorTable) -> Judg
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     :param table: the GPU models.
     """
-    statements = tuple(_gather_statements(node, resource, table=table))
-    return next(_find_contradictions(node, resource, statements), None) or _judge(node, resource, statements)
+    evidence = _Evidence(
+        node=node, resource=resource, statements=tuple(_gather_statements(node, resource, table=table))
+    )
+    return next(_find_contradictions(evidence), None) or _judge(evidence)
 
 
-def _judge(node: Node, resource: str, statements: tuple[_Statement, ...]) -> NodeGPU:
-    profile = next((each.profile for each in statements if each.profile is not None), None)
-    is_shared = any(each.shared for each in statements)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """All statements about the units of one resource on one node."""
+
+    node: Node
+    resource: str
+    statements: tuple[_Statement, ...]
+
+    @property
+    def units(self) -> int:
+        return count_units(self.node, self.resource)
+
+    @property
+    def profile(self) -> str | None:
+        return next((each.profile for each in self.statements if each.profile is not None), None)
+
+    @property
+    def is_shared(self) -> bool:
+        return any(each.shared for each in self.statements)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether MIG is enabled on all GPUs, and no source says the size of the slices."""
+        return self.profile is None and any(each.replicas == 0 for each in self.statements)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all GPUs of the node are of one model, as in the machines of clouds."""
+        return any(each.is_complete or each.source in _UNIFORM_SOURCES for each in self.statements)
+
+    @property
+    def replicas(self) -> int:
+        """Largest number of shares of each GPU that a source says; 1 if none does."""
+        return max([1, *(each.replicas for each in self.statements if each.replicas is not None)])
+
+    @property
+    def machine_count(self) -> int | None:
+        """Smallest number of GPUs among the sources that count all GPUs of the machine."""
+        counts = (each.count for each in self.statements if each.is_complete and each.count is not None)
+        return min(counts, default=None)
+
+    def find_smallest_count(self) -> _Statement | None:
+        """Return the statement with the smallest number of GPUs, or None if no source counts them."""
+        counted = [each for each in self.statements if each.count is not None]
+        return min(counted, key=lambda each: each.count or 0, default=None)
+
+    def has_excess_units(self) -> bool:
+        """Return whether the node has more units than the GPUs (or slices) of any count, times replicas, can be."""
+        for each in self.statements:
+            # A source that does not know the slices counts whole GPUs.
+            slices = _MAX_SLICES if self.profile is not None and each.profile is None else 1
+            if each.count is not None and self.units > each.count * self.replicas * slices:
+                return True
+        return False
+
+
+def _judge(evidence: _Evidence) -> NodeGPU:
+    profile, replicas = evidence.profile, evidence.replicas
     # More units than GPUs of one model: shares of them or slices, which the device plugin does not tell apart.
-    is_part = not is_shared and _exceeds_counts(node, resource, statements)
-    replicas = _find_replicas(statements)
-    machine = _find_smallest_count(statements)
+    is_part = not evidence.is_shared and evidence.has_excess_units()
+    machine = evidence.machine_count
     if is_part and machine:
-        replicas = -(-count_units(node, resource) // machine)
-    is_divided = profile is None and any(each.replicas == 0 for each in statements)
-    has_unknown_size = is_divided or (is_part and machine != 0)
+        replicas = -(-evidence.units // machine)
+    has_unknown_size = evidence.is_divided or (is_part and machine != 0)
     named = sorted(
-        (each for each in statements if each.source),
-        key=lambda each: not _says_kind(each, resource, profile=profile, shared=is_shared),
+        (each for each in evidence.statements if each.source), key=lambda each: not _says_kind(each, evidence)
     )
     descriptions = tuple(
         GPUDescription(
@@ -193,29 +250,29 @@ def _judge(node: Node, resource: str, statements: tuple[_Statement, ...]) -> Nod
         for each in named
     )
     return NodeGPU(
-        resource=resource,
-        vendor=find_vendor(resource) or "",
+        resource=evidence.resource,
+        vendor=find_vendor(evidence.resource) or "",
         profile=profile,
-        shared=is_shared or is_part,
-        replicas=max(1, replicas),
+        shared=evidence.is_shared or is_part,
+        replicas=replicas,
         descriptions=descriptions or (GPUDescription(memory_bytes=parse_mig_memory(profile)),),
     )
 
 
-def _find_contradictions(node: Node, resource: str, statements: tuple[_Statement, ...]) -> Iterator[LabelContradiction]:
-    if any(each.profile == _INVALID for each in statements):
-        product = sanitize_name(node.labels[GFD_PRODUCT])
+def _find_contradictions(evidence: _Evidence) -> Iterator[LabelContradiction]:
+    if any(each.profile == _INVALID for each in evidence.statements):
+        product = sanitize_name(evidence.node.labels[GFD_PRODUCT])
         yield LabelContradiction(
             reason=f"the MIG layout is not the same on all GPUs ({product}). "
             "Make it the same, or use the device plugin's strategy mixed.",
             is_invalid_mig=True,
         )
     reasons = (
-        _contrast_models(statements),
-        _contrast_profiles(statements),
-        _contrast_partitions(node, resource),
-        _contrast_resources(node, resource, statements),
-        _contrast_counts(node, resource, statements),
+        _contrast_models(evidence.statements),
+        _contrast_profiles(evidence.statements),
+        _contrast_partitions(evidence.node, evidence.resource),
+        _contrast_resources(evidence),
+        _contrast_counts(evidence),
     )
     yield from (LabelContradiction(reason=reason) for reason in reasons if reason)
 
@@ -223,14 +280,14 @@ def _find_contradictions(node: Node, resource: str, statements: tuple[_Statement
 def _contrast_models(statements: Iterable[_Statement]) -> str:
     models = {each.known.accelerator.slug: each.origin for each in statements if each.known is not None}
     if len(models) > 1:
-        return f"its labels name different GPU models: {format_list(list(models.values()))}."
+        return f"the labels name different GPU models: {format_list(list(models.values()))}."
     return ""
 
 
 def _contrast_profiles(statements: Iterable[_Statement]) -> str:
     profiles = {_normalize(each.profile): each.origin for each in statements if each.profile is not None}
     if len(profiles) > 1:
-        return f"it is said to have different slices: {format_list(list(profiles.values()))}."
+        return f"labels and resource name different slices: {format_list(list(profiles.values()))}."
     return ""
 
 
@@ -244,75 +301,57 @@ def _contrast_partitions(node: Node, resource: str) -> str:
         return ""
     products = (AMD_PRODUCT, f"beta.{AMD_PRODUCT}")
     if any(key.startswith(products) for key in node.labels) and not any(key in node.labels for key in products):
-        return "it has several GPU models, and one resource counts them all. A server could get any of them."
-    labelled, named = _list_amd_partitions(node.labels), _parse_amd_partition(resource)
+        return "the node has several GPU models, and one resource counts them all. A server could get any of them."
+    labelled, named = _list_amd_partitions(node.labels), parse_amd_partition(resource)
     if (named and labelled and named not in labelled) or (not named and len(labelled) > 1):
-        return f"it is said to have different partitions: {format_list([resource, *sorted(labelled)])}."
+        return f"labels and resource name different partitions: {format_list([resource, *sorted(labelled)])}."
     return ""
 
 
-def _contrast_resources(node: Node, resource: str, statements: tuple[_Statement, ...]) -> str:
+def _contrast_resources(evidence: _Evidence) -> str:
     """Return why units of a resource for whole GPUs cannot be whole GPUs, by other resources and by the replicas."""
-    if any(each.shared for each in statements) or not count_units(node, resource):
+    node, resource = evidence.node, evidence.resource
+    if evidence.is_shared or not evidence.units:
         return ""
     if count_units(node, f"{resource}{_SHARED}"):
-        return f"{resource}{_SHARED} says that its GPUs are shared, and {resource} counts them, too."
-    if any(each.profile is not None for each in statements):
-        return ""
-    if zero := next((each.origin for each in statements if each.replicas == 0), ""):
+        return f"{resource}{_SHARED} says that the node's GPUs are shared, and {resource} counts them, too."
+    if evidence.is_divided:
         # GPU Feature Discovery writes 0 replicas if all GPUs have MIG enabled (internal/lm/resource.go).
-        return f"all its GPUs are divided into MIG slices ({zero}), and {resource} counts them as whole GPUs."
-    count = _find_smallest_count(statements, is_complete=False)
+        zero = next(each.origin for each in evidence.statements if each.replicas == 0)
+        return f"the node's GPUs are divided into MIG slices ({zero}), and {resource} counts them as whole GPUs."
     slices = sorted(name for name in node.capacity if parse_mig_profile(name) and count_units(node, name))
-    if resource == _NVIDIA_CARD and slices and count is not None and count_units(node, resource) >= count:
-        return f"it has {count} GPUs, {resource} counts them all as whole GPUs, and {format_list(slices)} as divided."
+    fewest = evidence.find_smallest_count()
+    count = fewest.count if fewest is not None else None
+    if resource == _NVIDIA_CARD and evidence.profile is None and slices and count is not None:
+        divided = format_list(slices)
+        if evidence.units >= count:
+            return f"the node has {count} GPUs. {resource} counts them all as whole GPUs, and {divided} as divided."
     return ""
 
 
-def _contrast_counts(node: Node, resource: str, statements: tuple[_Statement, ...]) -> str:
-    is_shared = any(each.shared for each in statements)
-    replicas = _find_replicas(statements)
-    # All GPUs of a cloud's machine are of one model, so additional units are shares of them.
-    is_uniform = any(each.is_complete or each.source in _UNIFORM_SOURCES for each in statements)
-    if is_uniform or (is_shared and replicas <= 1) or not _exceeds_counts(node, resource, statements):
+def _contrast_counts(evidence: _Evidence) -> str:
+    replicas = evidence.replicas
+    fewest = evidence.find_smallest_count()
+    if fewest is None or evidence.is_uniform or (evidence.is_shared and replicas <= 1):
         return ""
-    units, count = count_units(node, resource), _find_smallest_count(statements, is_complete=False)
-    origin = next(each.count_origin for each in statements if each.count == count)
+    if not evidence.has_excess_units():
+        return ""
     shares = f", and {replicas} shares of each" if replicas > 1 else ""
     return (
-        f"it has {units} {resource}, but {origin} says {count}{shares}. Either it has several GPU models, "
-        "and one resource counts them all, or its GPUs are shared, and no label says so."
+        f"the node has {evidence.units} {evidence.resource}, but {fewest.count_origin} says {fewest.count}{shares}. "
+        "Either it has several GPU models, and one resource counts them all, or its GPUs are shared or divided, "
+        "and no label says so."
     )
 
 
-def _exceeds_counts(node: Node, resource: str, statements: Iterable[_Statement]) -> bool:
-    """Return whether a node has more units than GPUs (or slices), by any of the counts, times replicas."""
-    statements = tuple(statements)
-    units, replicas = count_units(node, resource), max(1, _find_replicas(statements))
-    slices = _MAX_SLICES if any(each.profile is not None for each in statements) else 1
-    return any(
-        units > each.count * replicas * (slices if each.is_complete else 1)
-        for each in statements
-        if each.count is not None
-    )
-
-
-def _find_smallest_count(statements: Iterable[_Statement], *, is_complete: bool = True) -> int | None:
-    counts = (each.count for each in statements if each.is_complete or not is_complete)
-    return min((count for count in counts if count is not None), default=None)
-
-
-def _find_replicas(statements: Iterable[_Statement]) -> int:
-    return max((each.replicas for each in statements if each.replicas is not None), default=1)
-
-
-def _says_kind(statement: _Statement, resource: str, *, profile: str | None, shared: bool) -> bool:
+def _says_kind(statement: _Statement, evidence: _Evidence) -> bool:
     """Return whether a source says that units are slices or shares, if they are and the resource's name says neither.
 
     The labels of other sources also match nodes with whole GPUs.
     """
-    is_slice_named = profile is None or parse_mig_profile(resource) or _parse_amd_partition(resource)
-    is_share_named = not shared or resource.endswith(_SHARED)
+    resource, profile = evidence.resource, evidence.profile
+    is_slice_named = profile is None or parse_mig_profile(resource) or parse_amd_partition(resource)
+    is_share_named = not evidence.is_shared or resource.endswith(_SHARED)
     return bool(is_slice_named or statement.profile) and (is_share_named or statement.shared)
 
 
@@ -331,7 +370,7 @@ def _gather_statements(node: Node, resource: str, *, table: AcceleratorTable) ->
     labels, vendor = node.labels, find_vendor(resource)
     yield _Statement(
         origin=resource,
-        profile=parse_mig_profile(resource) or _parse_amd_partition(resource),
+        profile=parse_mig_profile(resource) or parse_amd_partition(resource),
         shared=resource.endswith(_SHARED),
     )
     karpenter = _gather_karpenter_labels(labels, vendor=vendor, table=table)
@@ -347,7 +386,7 @@ def _gather_statements(node: Node, resource: str, *, table: AcceleratorTable) ->
         yield _gather_amd_labels(labels, resource, table=table)
         yield from filter(None, (karpenter,))
     elif vendor == "intel" and INTEL_PRODUCT in labels:
-        yield _name_model("intel", INTEL_PRODUCT, labels, table=table)
+        yield _name_model(labels, INTEL_PRODUCT, source="intel", table=table)
     for key in MACHINE_COUNTS.get(vendor or "", ()):
         count = _parse_number(labels.get(key))
         maker = labels.get(key.replace("-count", "-manufacturer"), vendor) if key.endswith("-count") else vendor
@@ -356,11 +395,12 @@ def _gather_statements(node: Node, resource: str, *, table: AcceleratorTable) ->
 
 
 def _name_model(
-    source: str, key: str, labels: Mapping[str, str], *, table: AcceleratorTable, memory_mib: int | None = None
+    labels: Mapping[str, str], key: str, *, source: str, table: AcceleratorTable, memory_mib: int | None = None
 ) -> _Statement:
     """Return the statement of a source that only names the GPU model.
 
     :param key: label with the model.
+    :param source: as in :class:`GPUDescription`.
     :param memory_mib: memory of one GPU by the source's labels, in MiB; None if they do not say.
     """
     known = table.find(key.removeprefix("beta."), labels[key])
@@ -428,7 +468,7 @@ def _gather_gke_labels(labels: Mapping[str, str], *, table: AcceleratorTable) ->
         yield said
         return
     mib = _parse_number(labels.get("nvidia.com/gpu.memory"))
-    named = _name_model("gke", GKE_ACCELERATOR, labels, table=table, memory_mib=mib)
+    named = _name_model(labels, GKE_ACCELERATOR, source="gke", table=table, memory_mib=mib)
     yield replace(
         named,
         match={
@@ -458,29 +498,46 @@ def _gather_karpenter_labels(
             known = table.find(key, labels[key], memory_mib=mib)
             match = {name: (labels[name],) for name in (key, memory_key) if name in labels}
             memory = reconcile_memory(mib, known.memory_bytes if known else None)
-            named = _name_model("karpenter", key, labels, table=table)
+            named = _name_model(labels, key, source="karpenter", table=table)
             return replace(named, known=known, match=match, memory_bytes=memory)
     return None
 
 
 def _gather_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> _Statement:
     """Return the statement of AMD's labels. Without a product's name, it names no model."""
-    partitions = {_parse_amd_partition(resource)} if _parse_amd_partition(resource) else _list_amd_partitions(labels)
-    profile = next(iter(sorted(partitions - _AMD_WHOLE)), None)
+    named_partition = parse_amd_partition(resource)
+    partitions = {named_partition} if named_partition else _list_amd_partitions(labels)
+    profile = next(iter(sorted(partitions - AMD_WHOLE)), None)
+    counts = {} if profile else _count_amd_gpus(labels)
+    fewest = min(counts, key=lambda label: counts[label], default="")
+    said = _Statement(origin=_AMD_PARTITION, profile=profile, count=counts.get(fewest), count_origin=f"{fewest}.*")
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
-        return _Statement(origin=_AMD_PARTITION, profile=profile)
+        return said
     gib = _parse_number(labels.get(key.replace("product-name", "vram"), "").removesuffix("G"))
-    named = _name_model("amd", key, labels, table=table, memory_mib=gib * 1024 if gib else None)
-    counts = (_parse_number(labels.get(f"{prefix}{AMD_PRODUCT}.{labels[key]}")) for prefix in ("", "beta."))
+    named = _name_model(labels, key, source="amd", table=table, memory_mib=gib * 1024 if gib else None)
     return replace(
         named,
         match={**named.match, **{each: (labels[each],) for each in (_AMD_PARTITION,) if each in labels}},
         memory_bytes=None if profile else named.memory_bytes,
-        profile=profile,
-        count=None if profile else next((count for count in counts if count is not None), None),
-        count_origin=f"{AMD_PRODUCT}.{sanitize_name(labels[key])}",
+        profile=said.profile,
+        count=said.count,
+        count_origin=said.count_origin,
     )
+
+
+def _count_amd_gpus(labels: Mapping[str, str]) -> dict[str, int]:
+    """Return property of AMD's GPUs → number of GPUs by its labels ``beta.amd.com/gpu.<property>.<value>=<number>``.
+
+    The numbers may differ: older labellers count partitions for some properties, and GPUs for the others.
+    """
+    found: dict[str, int] = {}
+    for key, text in labels.items():
+        counter = _AMD_COUNTER.fullmatch(key)
+        number = _parse_number(text)
+        if counter is not None and number is not None:
+            found[counter["property"]] = found.get(counter["property"], 0) + number
+    return found
 
 
 def _list_amd_partitions(labels: Mapping[str, str]) -> set[str]:
@@ -491,13 +548,6 @@ def _list_amd_partitions(labels: Mapping[str, str]) -> set[str]:
         if value and prefix in ("", "beta."):
             found.add(value.lower())
     return found - {""}
-
-
-def _parse_amd_partition(resource: str) -> str | None:
-    """Return the partition in a resource's name (``cpx_nps4`` in ``amd.com/cpx_nps4``), None for a whole GPU."""
-    found = GPU_RESOURCES["amd"].fullmatch(resource)
-    partition = found["partition"] if found else None
-    return None if partition in _AMD_WHOLE else partition
 
 
 def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]:

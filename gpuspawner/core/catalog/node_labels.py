@@ -32,6 +32,8 @@ _GPU_LABEL_PREFIXES = (
     "gpu.intel.com/",
 )
 
+AMD_WHOLE = frozenset({"spx_nps1"})
+"""Partitions of AMD's GPUs that are whole GPUs."""
 _MIG_MEMORY = re.compile(r"\d+g\.(?P<gb>\d+)gb", re.ASCII)
 _GIB = 1024**3
 
@@ -72,6 +74,13 @@ def parse_mig_profile(resource: str) -> str | None:
     """
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return found["profile"] if found else None
+
+
+def parse_amd_partition(resource: str) -> str | None:
+    """Return the partition in a resource's name (``cpx_nps4`` in ``amd.com/cpx_nps4``), or None for a whole GPU."""
+    found = GPU_RESOURCES["amd"].fullmatch(resource)
+    partition = found["partition"] if found else None
+    return None if partition in AMD_WHOLE else partition
 
 
 def parse_mig_memory(profile: str | None) -> int | None:

@@ -28,6 +28,7 @@ from gpuspawner.core.catalog.model import (
     Preset,
     UnitKind,
 )
+from gpuspawner.core.catalog.node_gpus import Judgment, NodeGPU, read_node_gpu
 from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion
 from gpuspawner.core.catalog.nodes_by_type import count_units_for_pod, has_silent_plugin, may_have_units
 from gpuspawner.core.catalog.policy_model import Policy
@@ -43,6 +44,7 @@ from gpuspawner.core.discovery.discover import (
     find_interconnect,
     find_largest_node,
     find_unexcluded_gpu_nodes,
+    find_unit,
     group_nodes_by_kind,
     is_spot,
 )
@@ -152,6 +154,8 @@ class ConfiguredCatalog:
     :param gpus: slug → GPU type that the settings describe.
     :param uncounted: slugs of the types in ``gpus`` and ``unions`` that have no ``max_count`` in the settings: the hub
         derives it from the nodes. Types of shared GPUs are not in the set, because their maximum is 1.
+    :param guessed: slugs of the types in ``gpus`` without a ``unit`` in the settings. If the nodes say that their GPUs
+        are shared or slices, the type's units are such, too.
     :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
     :param hidden: slugs of GPU types that the settings disable.
     :param hidden_gpus: the disabled types for which the settings name a ``resource``.
@@ -173,6 +177,7 @@ class ConfiguredCatalog:
     choices: Choices = field(default_factory=dict)
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
+    guessed: frozenset[str] = frozenset()
     unions: Mapping[str, CombinedType] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     hidden_gpus: tuple[GPUType, ...] = ()
@@ -267,10 +272,7 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[st
 def _collect_types(
     configured: ConfiguredCatalog, nodes: tuple[Node, ...], *, table: AcceleratorTable
 ) -> tuple[dict[str, GPUType], tuple[GPUType, ...]]:
-    gpus = {
-        slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
-        for slug, gpu in configured.gpus.items()
-    }
+    gpus = {slug: _adapt_to_nodes(gpu, configured, nodes=nodes, table=table) for slug, gpu in configured.gpus.items()}
     discovered = discover_gpu_types(nodes, table) if configured.discover else ()
     found = tuple(replace(gpu, new_nodes=configured.new_nodes) for gpu in discovered)
     hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
@@ -325,6 +327,38 @@ def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
 
 def _make_fallback_image(reference: str) -> Image:
     return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
+
+
+def _adapt_to_nodes(
+    gpu: GPUType, configured: ConfiguredCatalog, *, nodes: Iterable[Node], table: AcceleratorTable
+) -> GPUType:
+    """Return a type of the settings with the unit and the largest count that its nodes say, if the settings say none.
+
+    One node with shares is enough for a type of shares, because a server may run there. Likewise for slices.
+    """
+    own = find_nodes_of_type(gpu, nodes)
+    judged = [read_node_gpu(node, gpu.resource, table=table) for node in own]
+    units = {find_unit(each) for each in judged if isinstance(each, NodeGPU)}
+    divided = next((unit for unit in (UnitKind.SHARED, UnitKind.MIG) if unit in units), None)
+    if gpu.slug in configured.guessed and gpu.unit is UnitKind.CARD and divided is not None:
+        is_given = gpu.memory_bytes not in (None, *_list_model_memories(gpu, table))
+        gpu = replace(gpu, unit=divided, memory_bytes=gpu.memory_bytes if is_given else _find_common_memory(judged))
+    if gpu.slug not in configured.uncounted:
+        return gpu
+    # Labels that contradict each other do not say how many GPUs the node has.
+    is_unclear = not all(isinstance(each, NodeGPU) for each in judged)
+    is_one = gpu.unit is UnitKind.SHARED or (gpu.slug in configured.guessed and is_unclear)
+    return replace(gpu, max_count=1 if is_one else _find_largest_count(gpu, nodes))
+
+
+def _list_model_memories(gpu: GPUType, table: AcceleratorTable) -> list[int | None]:
+    named = (table.find(key, value) for key, values in gpu.match.items() for value in values)
+    return [each.memory_bytes for each in named if each is not None]
+
+
+def _find_common_memory(judged: Iterable[Judgment]) -> int | None:
+    found = {each.descriptions[0].memory_bytes for each in judged if isinstance(each, NodeGPU)}
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:

@@ -102,7 +102,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
         description = _choose_description(each.gpu, others)
         # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
         if count_units(each.node, each.resource) or each.resource in each.node.published_by_dra or description.match:
-            found = _build_gpu_type(each.gpu, description, each.node)
+            found = _build_gpu_type(each.gpu, description, node=each.node)
             key = _TypeKey(
                 slug=found.slug,
                 source=description.source,
@@ -168,7 +168,7 @@ def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], by
         on any of them.
     """
     built = [
-        (_build_gpu_type(each.gpu, text, each.node), each) for text, each in group if isinstance(each.gpu, NodeGPU)
+        (_build_gpu_type(each.gpu, text, node=each.node), each) for text, each in group if isinstance(each.gpu, NodeGPU)
     ]
     joined = reduce(_join_types, (gpu for gpu, _ in built))
     if joined.unit is UnitKind.SHARED:
@@ -239,7 +239,7 @@ def _list_gpu_resources(node: Node) -> list[str]:
     return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
 
-def _build_gpu_type(offer: NodeGPU, description: GPUDescription, node: Node) -> GPUType:
+def _build_gpu_type(offer: NodeGPU, description: GPUDescription, *, node: Node) -> GPUType:
     slug, name = description.model or _name_unlabeled(offer)
     suffix, part = "", ""
     if offer.profile is not None and (description.model is not None or offer.vendor != "nvidia"):
@@ -284,13 +284,13 @@ def _build_slug(base: str, suffix: str) -> str:
 
 
 def find_unit(offer: NodeGPU) -> UnitKind:
-    """Return what one unit of a node's GPU resource is; an AMD partition counts as a whole GPU.
+    """Return what one unit of a node's GPU resource is; AMD's partitions are slices, as those of MIG.
 
     :param offer: the node's GPU.
     """
     if offer.shared:
         return UnitKind.SHARED
-    return UnitKind.MIG if offer.profile is not None and offer.vendor == "nvidia" else UnitKind.CARD
+    return UnitKind.MIG if offer.profile is not None else UnitKind.CARD
 
 
 def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:

@@ -194,6 +194,8 @@ UNIT_TEXTS = {
     UnitKind.SHARED: gettext_lazy("shared"),
 }
 """Kind of GPU unit (whole card, MIG slice, shared card) → its name in the form."""
+_SLICE_TEXT = gettext_lazy("GPU slice")
+"""Name of a slice in the form if it is not NVIDIA's, such as a partition of AMD's."""
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
@@ -451,6 +453,10 @@ def _get_gpu_type_view(
     return cache.get_gpu_view(gpu, available, scalable_pools=scalable_pools, build=_build_gpu_type_view)
 
 
+def _name_unit(gpu: GPUType) -> str:
+    return _SLICE_TEXT if gpu.unit is UnitKind.MIG and gpu.vendor != "nvidia" else UNIT_TEXTS[gpu.unit]
+
+
 def _build_gpu_type_view(
     gpu: GPUType, available: Availability, *, scalable_pools: tuple[ScalableNodePool, ...] | None
 ) -> GPUTypeView:
@@ -462,7 +468,7 @@ def _build_gpu_type_view(
         memory_text=format_gpu_memory(gpu.memory_bytes),
         memory_gib=_convert_to_gib(gpu.memory_bytes),
         unit=gpu.unit.value,
-        unit_text=translate_now(UNIT_TEXTS[gpu.unit]),
+        unit_text=translate_now(_name_unit(gpu)),
         max_count=gpu.max_count,
         total=available.total,
         healthy=available.healthy,

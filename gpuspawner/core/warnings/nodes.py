@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -11,6 +12,7 @@ from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.node_gpus import LabelContradiction, NodeGPU, read_node_gpu
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units
+from gpuspawner.core.cluster.dra import Device, ResourceSlice
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
 from gpuspawner.core.discovery.discover import GPU_NODE_LABELS, find_gpu_node_label, group_nodes_by_kind
@@ -28,6 +30,7 @@ class WarningKind(StrEnum):
     NO_TYPE = "no-type"
     UNTOLERATED = "untolerated"
     BROKEN = "broken"
+    NO_DEVICE_CLASS = "no-device-class"
     NO_RESOURCE = "no-resource"
     UNCOUNTED = "uncounted"
 
@@ -63,6 +66,7 @@ def find_node_warnings(
     *,
     table: AcceleratorTable,
     tolerations: tuple[Toleration, ...] = (),
+    slices: Iterable[ResourceSlice] = (),
 ) -> tuple[AdminWarning, ...]:
     """Return warnings about the nodes' GPUs, sorted by kind. All nodes with the same problem share one warning.
 
@@ -74,11 +78,20 @@ def find_node_warnings(
     :param catalog: the catalog built from these nodes.
     :param table: the known GPU models.
     :param tolerations: tolerations that every server has, besides those of the GPU types.
+    :param slices: all ResourceSlices of DRA drivers, if the caller reads them. A hub does not read them before a
+        DeviceClass names an extended resource.
     """
     types = (*catalog.gpus.values(), *catalog.hidden)
     matched = {key for gpu in types for match in gpu.label_matches for key in match}
-    groups = group_nodes_by_kind(filter(_is_settled, nodes), labels=matched.union(GPU_NODE_LABELS))
-    case = _NodeInspection(catalog=catalog, table=table, tolerations=tolerations)
+    devices = describe_devices(slices)
+    settled = tuple(filter(_is_settled, nodes))
+    groups = (
+        *group_nodes_by_kind(
+            (node for node in settled if node.name not in devices), labels=matched.union(GPU_NODE_LABELS)
+        ),
+        *((node,) for node in settled if node.name in devices),
+    )
+    case = _NodeInspection(catalog=catalog, table=table, tolerations=tolerations, devices=devices)
     found: dict[AdminWarning, list[str]] = {}
     for group in groups:
         for warning in case.list_warnings(group[0]):
@@ -97,13 +110,16 @@ class _NodeInspection:
     catalog: Catalog
     table: AcceleratorTable
     tolerations: tuple[Toleration, ...]
+    devices: Mapping[str, str]
 
     def list_warnings(self, node: Node) -> Iterator[AdminWarning]:
         names = {*node.capacity, *node.allocatable}
         resources = sorted(name for name in names if find_vendor(name) is not None and count_units(node, name))
         unsure = tuple(_warn_of_uncounted_devices(node))
         yield from unsure
-        if not resources and not unsure:
+        if not resources and not unsure and node.name in self.devices and not node.published_by_dra:
+            yield _warn_of_missing_class(self.devices[node.name])
+        elif not resources and not unsure:
             yield from _warn_of_missing_resource(node)
         for resource in resources:
             yield from self._list_resource_warnings(node, resource)
@@ -161,8 +177,53 @@ def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
             kind=WarningKind.MIG_INVALID, resource="", message=f"No GPU is offered: {_advise_on_mig(node)}"
         )
     elif label is not None:
-        message = f"There are GPUs by the label {label}, and no resource for them: does a device plugin run there?"
+        message = (
+            f"There are GPUs by the label {label}, and no resource for them: does a device plugin run there, "
+            "or does a DeviceClass name the resource for the devices of a DRA driver?"
+        )
         yield AdminWarning(kind=WarningKind.NO_RESOURCE, resource="", message=message)
+
+
+_OTHER_DRIVERS = re.compile(r"(^|[.-])(dra\.net|net|networking|nic|rdma|cpu|memory|compute-domain)([.-]|$)", re.ASCII)
+"""Pattern of the names of DRA drivers whose devices are no GPUs or other accelerators."""
+_MAX_PRODUCTS = 3
+
+
+def describe_devices(slices: Iterable[ResourceSlice]) -> dict[str, str]:
+    """Return node → the devices that DRA drivers publish there, as text: ``8 devices of the DRA driver …``.
+
+    Devices of networks, and devices that several nodes can use, are left out.
+
+    :param slices: all ResourceSlices.
+    """
+    found: dict[str, dict[str, list[Device]]] = {}
+    for each in slices:
+        if each.node is not None and each.devices and not _OTHER_DRIVERS.search(each.driver):
+            found.setdefault(each.node, {}).setdefault(each.driver, []).extend(each.devices)
+    return {
+        node: " and ".join(_format_devices(driver, devices) for driver, devices in sorted(by_driver.items()))
+        for node, by_driver in found.items()
+    }
+
+
+def _format_devices(driver: str, devices: Sequence[Device]) -> str:
+    products = {
+        sanitize_name(value)
+        for device in devices
+        for name, value in device.attributes.items()
+        # NVIDIA's and AMD's drivers call a GPU's model "productName", Intel's and some others "model".
+        if name.rpartition("/")[2] in ("productName", "model")
+    }
+    number = f"{len(devices)} device{'s' * (len(devices) > 1)} of the DRA driver {sanitize_name(driver)}"
+    return f"{number} ({format_list(sorted(products), max_items=_MAX_PRODUCTS)})" if products else number
+
+
+def _warn_of_missing_class(devices: str) -> AdminWarning:
+    message = (
+        f"Its ResourceSlices hold {devices}, and no user can choose them: a GPU type needs an extended resource, "
+        "and no DeviceClass names one for them (extendedResourceName)."
+    )
+    return AdminWarning(kind=WarningKind.NO_DEVICE_CLASS, resource="", message=message)
 
 
 def _has_invalid_mig(node: Node) -> bool:

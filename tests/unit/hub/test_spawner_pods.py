@@ -19,7 +19,7 @@ from tornado import web
 from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.hub.admission import service
-from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner
+from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import WatchServer
@@ -38,6 +38,16 @@ async def test_a_pod_with_gpus_has_exactly_them_on_the_nodes_of_their_type(make_
     assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert pod["spec"]["runtimeClassName"] == "nvidia"
     assert container["image"] == "registry.example/pytorch:1"
+
+
+async def test_a_pod_tolerates_the_usual_taint_of_gpu_nodes_with_any_effect(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    taint = {"key": "amd.com/gpu", "value": "present", "effect": "NoExecute"}
+    tainted = node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"})
+    server.put(NODES_PATH, {**tainted, "spec": {"taints": [taint]}})
+    pod = await pod_of(make_spawner(), {"image": "minimal", "gpu": "mi210"})
+    assert pod["spec"]["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists"}]
 
 
 async def test_a_pod_with_gpus_has_a_bounded_shared_memory(make_spawner: MakeSpawner):

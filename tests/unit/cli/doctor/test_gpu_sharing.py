@@ -58,6 +58,18 @@ def test_several_shares_for_one_server_are_reported(labels: dict[str, str], most
     assert codes(check_shared_counts, found) == ([] if expected is None else [(expected, "shared-count", ("t4", "n"))])
 
 
-def test_a_type_whose_number_is_counted_on_shared_nodes_is_reported_as_well():
+def test_a_type_without_unit_and_number_is_shared_as_its_nodes_are():
     found = facts(node(labels=SHARED), settings={"gpus": {"t4": gpu_type()}})
+    assert codes(check_shared_counts, found) == []
+
+
+def test_a_type_with_a_unit_that_its_nodes_contradict_is_reported():
+    found = facts(node(labels=SHARED), settings={"gpus": {"t4": gpu_type(unit="card")}})
+    assert codes(check_shared_counts, found) == [("warning", "shared-count", ("t4", "n"))]
+
+
+def test_shares_that_only_the_machine_tells_are_reported():
+    machine = {f"karpenter.k8s.aws/instance-gpu-{key}": text for key, text in (("name", "t4"), ("count", "1"))}
+    labels = {**machine, "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia", PRODUCT: "Tesla-T4"}
+    found = facts(node(labels=labels), settings={"gpus": {"t4": gpu_type(max_count=4)}})
     assert codes(check_shared_counts, found) == [("warning", "shared-count", ("t4", "n"))]

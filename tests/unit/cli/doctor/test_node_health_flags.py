@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.doctor.node_health import check_hub_flags
+from gpuspawner.cli.doctor.choices import check_any_gpu
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.node_health import check_hub_flags, check_plugins_exist
 from gpuspawner.core.cluster.model import Taint
 from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, node
 
@@ -22,7 +24,7 @@ def test_nothing_is_the_matter_with_a_good_node():
     [
         ({"gpus": 0}, ("fault", "device-plugin-missing")),
         ({"allocatable": {GPU: 3}}, ("fault", "gpu-unhealthy")),
-        ({"labels": {**T4, "nvidia.com/gpu.count": "2"}}, ("warning", "gpu-models-mixed")),
+        ({"labels": {**T4, "nvidia.com/gpu.count": "2"}}, ("warning", "gpu-labels-contradict")),
         ({"labels": {PRODUCT: "T4-MIG-INVALID"}, "gpus": 0}, ("fault", "mig-invalid")),
         ({"taints": TAINT}, ("warning", "taint-untolerated")),
         ({"uncounted": frozenset({GPU}), "gpus": 0}, ("warning", "devices-uncounted")),
@@ -30,6 +32,28 @@ def test_nothing_is_the_matter_with_a_good_node():
 )
 def test_concerns_of_nodes_name_them(changes: dict[str, Any], expected: tuple[str, str]):
     assert codes(check_hub_flags, facts(node("x", **changes))) == [(*expected, ("x",))]
+
+
+SLICE = {
+    "spec": {
+        "driver": "gpu.nvidia.com",
+        "nodeName": "x",
+        "pool": {"name": "x", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "attributes": {"productName": {"string": "NVIDIA H100"}}}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "labels", [{}, {"nvidia.com/gpu.present": "true"}, {"kubernetes.azure.com/accelerator": "nvidia"}]
+)
+def test_a_node_with_devices_of_a_dra_driver_needs_a_device_class_and_no_plugin(labels: dict[str, str]):
+    seen = facts(node("x", gpus=0, labels=labels), read={ObjectKind.RESOURCE_SLICES: [SLICE]})
+    (found,) = check_hub_flags(seen)
+    assert (found.severity.value, found.code, found.objects) == ("warning", "device-class-missing", ("x",))
+    assert "1 device of the DRA driver gpu.nvidia.com (NVIDIA H100)" in found.what
+    assert "extendedResourceName" in found.fix
+    assert [*check_plugins_exist(seen), *check_any_gpu(seen)] == []
 
 
 def test_types_that_are_not_offered_presets_and_rules_are_reported():

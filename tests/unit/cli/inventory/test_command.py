@@ -49,6 +49,40 @@ async def test_a_table_has_the_types_and_with_nodes_the_nodes(call: Call):
     assert "gpu-1" in told
 
 
+RESOURCE_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+SLICE = {
+    "metadata": {"name": "s"},
+    "spec": {"driver": "gpu.nvidia.com", "nodeName": "dra", "pool": {"name": "dra"}, "devices": [{"name": "gpu-0"}]},
+}
+
+
+async def test_a_node_with_devices_of_a_dra_driver_is_not_called_one_without_a_gpu(call: Call, server: WatchServer):
+    server.put(NODES, {**gpu_node("dra", gpus=0), "metadata": {"name": "dra"}})
+    server.put(RESOURCE_SLICES, SLICE)
+    _, told = await call("--nodes", "--output", "json")
+    why_not = {node["name"]: node["why_not"] for node in json.loads(told)["nodes"]}["dra"]
+    assert [sentence.partition(", and")[0] for sentence in why_not] == [
+        "Its ResourceSlices hold 1 device of the DRA driver gpu.nvidia.com"
+    ]
+    _, told = await call("--nodes")
+    assert "no GPU" not in told.replace("no GPU type", "")
+
+
+async def test_whether_there_are_devices_of_dra_drivers_is_unknown_without_slices(call: Call, server: WatchServer):
+    server.put(RESOURCE_SLICES, SLICE)
+    server.denied = {("list", "resourceslices")}
+    assert "Whether DRA drivers have devices on the nodes cannot be told" in (await call())[1]
+
+
+async def test_a_server_gets_at_most_one_share_however_many_are_free(call: Call, server: WatchServer):
+    shared = gpu_node("gpu-1")
+    shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
+    server.put(NODES, shared)
+    _, told = await call("--output", "json")
+    (found,) = json.loads(told)["gpu_types"]
+    assert (found["unit"], found["free"], found["largest_free"]) == ("shared", 3, 1)
+
+
 async def test_json_and_yaml_say_the_same(call: Call):
     _, as_json = await call("--output", "json", "--nodes")
     _, as_yaml = await call("--output", "yaml", "--nodes")

@@ -19,6 +19,7 @@ from gpuspawner.core.catalog.model import (
     PresetChoice,
     PresetVariant,
     ScaleUp,
+    UnitKind,
 )
 from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion, matches_expressions
 from gpuspawner.core.catalog.policy_model import Policy, Rule
@@ -407,3 +408,51 @@ def test_a_choice_of_several_types_says_what_is_so_of_all():
 def test_a_policy_goes_with_the_catalog():
     policy = Policy(default=Rule(max_gpus=1))
     assert (made(ConfiguredCatalog(policy=policy)).policy, made(ConfiguredCatalog()).policy) == (policy, None)
+
+
+SHARES = node("T4-SHARED", **{f"{GPU}.replicas": "4", "pool": "a"})
+SLICES = node("T4-MIG-1g.5gb", pool="a")
+CONTRADICTING = node("T4", **{f"{GPU}.count": "1", "pool": "a"})
+
+
+@pytest.mark.parametrize(
+    ("labelled", "expected"),
+    [
+        pytest.param(node("T4", pool="a"), (UnitKind.CARD, 4), id="whole GPUs"),
+        pytest.param(SHARES, (UnitKind.SHARED, 1), id="shares"),
+        pytest.param(SLICES, (UnitKind.MIG, 4), id="slices"),
+        pytest.param(CONTRADICTING, (UnitKind.CARD, 1), id="labels that contradict each other"),
+    ],
+)
+def test_a_described_type_without_unit_and_count_is_what_its_nodes_say(labelled: Node, expected: tuple[UnitKind, int]):
+    described = {"t4": own("t4", match={"pool": ("a",)})}
+    slugs = frozenset({"t4"})
+    gpu = made(ConfiguredCatalog(gpus=described, uncounted=slugs, guessed=slugs), labelled).gpus["t4"]
+    assert (gpu.unit, gpu.max_count) == expected
+
+
+def test_a_described_type_is_what_the_admin_says_although_its_nodes_share():
+    described = {"t4": own("t4", match={"pool": ("a",)}, max_count=2)}
+    gpu = made(ConfiguredCatalog(gpus=described), SHARES).gpus["t4"]
+    assert (gpu.unit, gpu.max_count) == (UnitKind.CARD, 2)
+
+
+def test_one_node_with_shares_makes_a_described_type_shared():
+    described = {"t4": own("t4", match={"pool": ("a",)})}
+    slugs = frozenset({"t4"})
+    catalog = made(ConfiguredCatalog(gpus=described, uncounted=slugs, guessed=slugs), node("T4", pool="a"), SHARES)
+    assert (catalog.gpus["t4"].unit, catalog.gpus["t4"].max_count) == (UnitKind.SHARED, 1)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, 5 * GIB), (40 * GIB, 5 * GIB), (6 * GIB, 6 * GIB)])
+def test_a_described_type_of_slices_has_their_memory_unless_the_admin_gives_one(given: int | None, expected: int):
+    t4 = Accelerator(slug="x", name="X", vendor="nvidia", memory_bytes=40 * GIB, labels={"gke": ("g",)})
+    match = {"cloud.google.com/gke-accelerator": ("g",)}
+    slugs = frozenset({"x"})
+    catalog = assemble_catalog(
+        ConfiguredCatalog(gpus={"x": own("x", match=match, memory_bytes=given)}, uncounted=slugs, guessed=slugs),
+        Inventory(nodes=(node("T4-MIG-1g.5gb", **{key: values[0] for key, values in match.items()}),)),
+        table=AcceleratorTable([t4]),
+        fallback_image="i",
+    )
+    assert catalog.gpus["x"].memory_bytes == expected

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.model import GPUType, UnitKind
-from gpuspawner.core.cluster.model import Node, Toleration
+from gpuspawner.core.cluster.model import Node, Taint, Toleration
+from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.discovery.discover import discover_gpu_types
 
 GIB = 1 << 30
@@ -141,6 +143,25 @@ def test_a_slice_tolerates_the_taints_of_its_resource_and_of_whole_cards():
         ("nvidia.com/mig-1g.5gb", "Exists", ""),
         (GPU, "Exists", ""),
     ]
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+@pytest.mark.parametrize(
+    ("resource", "key"),
+    [
+        (GPU, GPU),
+        ("nvidia.com/gpu.shared", GPU),
+        ("nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb"),
+        ("amd.com/gpu", "amd.com/gpu"),
+        ("amd.com/cpx_nps4", "amd.com/gpu"),
+        ("gpu.intel.com/i915", "gpu.intel.com/i915"),
+    ],
+)
+def test_servers_tolerate_the_usual_taint_of_gpu_nodes_with_any_effect(resource: str, key: str, effect: str):
+    taint = Taint(key=key, value="present", effect=effect)
+    tainted = replace(gpus({}, resource=resource), taints=(taint,))
+    (found,) = discover_gpu_types([tainted], TABLE)
+    assert tolerates_taints(tainted, found.tolerations)
 
 
 def test_a_type_of_simulated_nodes_says_so():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ LABELS = st.fixed_dictionaries(
         f"{GKE}nodepool": choose("a", "b"),
         "amd.com/gpu.product-name": choose("MI300"),
         "beta.amd.com/gpu.product-name.MI300": NUMBERS,
+        "beta.amd.com/gpu.device-id.74a1": NUMBERS,
         "amd.com/gpu.compute-memory-partition": choose("SPX_NPS1", "CPX_NPS4"),
         "beta.amd.com/gpu.compute-memory-partition.CPX_NPS4": NUMBERS,
         "gpu.intel.com/product": choose("Max_1550"),
@@ -134,7 +136,7 @@ def find_smallest_count(node: Node, resource: str) -> int:
     """Return the smallest number of GPUs that any source names, or the number of units if none does."""
     own = {
         GPU: (f"{GPU}.count", f"{GKE}accelerator-count", f"{KARPENTER}count", f"{AUTO}count"),
-        AMD: ("beta.amd.com/gpu.product-name.MI300",) if "amd.com/gpu.product-name" in node.labels else (),
+        AMD: ("beta.amd.com/gpu.product-name.MI300", "beta.amd.com/gpu.device-id.74a1"),
         "gpu.intel.com/i915": ("gpu.intel.com/device.count",),
     }
     counted = [
@@ -187,3 +189,187 @@ def test_a_slice_is_nowhere_shared(nodes: list[Node]):
 def test_a_server_gets_at_most_one_share(nodes: list[Node]):
     found = discover_gpu_types(nodes, TABLE)
     assert {gpu.max_count for gpu in found if gpu.unit is UnitKind.SHARED} <= {1}
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        pytest.param(
+            make_node(gfd(count="1", replicas="1") | {f"{GPU}.memory": "15360"}, units={GPU: 0, SHARED: 50}),
+            [("t4-shared", UnitKind.SHARED, 1, 15)],
+            id="a renamed resource beside replicas from before",
+        ),
+        pytest.param(
+            make_node({f"{GKE}accelerator": "nvidia-t4"} | gfd("Tesla-T4-SHARED", count="1", replicas="4")),
+            [("t4-shared", UnitKind.SHARED, 1, 15)],
+            id="NVIDIA's device plugin shares GPUs on GKE",
+        ),
+        pytest.param(
+            make_node(
+                {f"{GKE}accelerator": "nvidia-tesla-a100"}
+                | gfd("A100-SXM-MIG-1g.5gb", count="7", replicas="1", memory="4864"),
+                units={GPU: 7},
+            ),
+            [("a100-mig-1g.5gb", UnitKind.MIG, 7, 5)],
+            id="NVIDIA's device plugin slices GPUs on GKE",
+        ),
+        pytest.param(
+            make_node(
+                {f"{GKE}accelerator": "nvidia-tesla-a100", f"{GKE}gpu-partition-size": "1g.5gb"}
+                | gfd("A100-SXM", count="1", replicas="0"),
+                units={GPU: 7},
+            ),
+            [("a100-mig-1g.5gb", UnitKind.MIG, 7, 5)],
+            id="GKE slices GPUs and GPU Feature Discovery counts whole ones",
+        ),
+        pytest.param(
+            make_node({f"{GKE}accelerator": "nvidia-t4"} | gfd("Tesla-T4", count="1", sharing_strategy="mps")),
+            [("t4-shared", UnitKind.SHARED, 1, 15)],
+            id="only the strategy says that GPUs are shared",
+        ),
+        pytest.param(
+            make_node(karpenter()), [("t4-shared", UnitKind.SHARED, 1, None)], id="a machine with one GPU has four"
+        ),
+        pytest.param(
+            make_node(karpenter(prefix=AUTO) | gfd(count="1", replicas="1"), units={GPU: 50}),
+            [("t4-shared", UnitKind.SHARED, 1, None)],
+            id="and GPU Feature Discovery does not know it",
+        ),
+        pytest.param(
+            make_node({f"{GKE}accelerator": "nvidia-t4", f"{GKE}accelerator-count": "1"}),
+            [("t4-shared", UnitKind.SHARED, 1, None)],
+            id="GKE counts fewer GPUs than the node has",
+        ),
+        pytest.param(
+            make_node(karpenter("l4", "0") | {f"{KARPENTER}memory": "2861"}, units={GPU: 1}),
+            [("l4-shared", UnitKind.SHARED, 1, 3)],
+            id="a machine with a part of a GPU",
+        ),
+        pytest.param(
+            make_node(karpenter(), units={SHARED: 8}),
+            [("t4-shared", UnitKind.SHARED, 1, 15)],
+            id="more shares than GPUs of a machine",
+        ),
+        pytest.param(
+            make_node(
+                {"gpu.intel.com/product": "Flex_170", "gpu.intel.com/device.count": "2"},
+                units={"gpu.intel.com/i915": 10},
+            ),
+            [("flex-170-shared", UnitKind.SHARED, 1, None)],
+            id="Intel's device plugin shares without a label",
+        ),
+        pytest.param(
+            make_node(
+                {"amd.com/gpu.product-name": "MI300", "amd.com/gpu.compute-memory-partition": "CPX_NPS4"},
+                units={AMD: 64},
+            ),
+            [("mi300-cpx-nps4", UnitKind.MIG, 64, None)],
+            id="partitions of an AMD GPU are no whole GPUs",
+        ),
+        pytest.param(
+            make_node({}, units={"amd.com/cpx_nps4": 64}),
+            [("amd-gpu-cpx-nps4", UnitKind.MIG, 64, None)],
+            id="a resource of partitions without labels",
+        ),
+        pytest.param(
+            make_node(gfd("A100-SXM", count="8"), units={SLICE: 57}),
+            [("a100-mig-1g.5gb", UnitKind.MIG, 57, 5)],
+            id="slices are not counted by the GPUs",
+        ),
+        pytest.param(
+            make_node(karpenter("a100", "8"), units={GPU: 8}),
+            [("a100", UnitKind.CARD, 8, 40)],
+            id="sources that agree",
+        ),
+    ],
+)
+def test_sources_are_judged_together(node: Node, expected: list[tuple[str, UnitKind, int, int | None]]):
+    assert summarize(node) == expected
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param(
+            make_node(
+                {f"{GKE}accelerator": "nvidia-tesla-a100"} | gfd("A100-SXM-MIG-INVALID", count="0", replicas="0")
+            ),
+            id="an invalid MIG layout on GKE",
+        ),
+        pytest.param(make_node(gfd(count="2", replicas="1"), units={GPU: 20}), id="ten units a GPU that no label says"),
+        pytest.param(
+            make_node(gfd("A100-SXM", count="2", replicas="0"), units={GPU: 2}), id="MIG is on and the GPUs stay whole"
+        ),
+        pytest.param(make_node(gfd() | {f"{GKE}accelerator": "nvidia-tesla-a100"}), id="two models for one GPU"),
+        pytest.param(make_node(gfd() | karpenter("a100", "4")), id="another model than the machine's"),
+        pytest.param(
+            make_node(gfd("A100-SXM-MIG-2g.10gb") | {f"{GKE}gpu-partition-size": "1g.5gb"}), id="two sizes of slices"
+        ),
+        pytest.param(
+            make_node({"amd.com/gpu.product-name": "MI300", "beta.amd.com/gpu.device-id.74a1": "1"}, units={AMD: 8}),
+            id="a labeller that does not know partitions",
+        ),
+        pytest.param(
+            make_node({"amd.com/gpu.compute-memory-partition": "SPX_NPS1"}, units={"amd.com/cpx_nps4": 8}),
+            id="a partition and a resource of another",
+        ),
+    ],
+)
+def test_sources_that_contradict_each_other_make_no_type(node: Node):
+    assert summarize(node) == []
+
+
+def test_slices_are_offered_even_if_the_whole_gpus_beside_them_cannot_be():
+    node = make_node(gfd("A100-SXM", count="2"), units={GPU: 2, "nvidia.com/mig-2g.10gb": 6})
+    assert [slug for slug, *_ in summarize(node)] == ["a100-mig-2g.10gb"]
+
+
+def test_shares_are_offered_even_if_the_same_gpus_are_counted_as_whole():
+    assert summarize(make_node(gfd(count="4"), units={GPU: 4, SHARED: 8})) == [("t4-shared", UnitKind.SHARED, 1, 15)]
+
+
+def test_whole_gpus_keep_their_type_beside_slices_on_the_same_node():
+    node = make_node(gfd("A100-SXM", count="2"), units={GPU: 1, "nvidia.com/mig-2g.10gb": 3})
+    assert [slug for slug, *_ in summarize(node)] == ["a100", "a100-mig-2g.10gb"]
+
+
+def find_matches(*nodes: Node) -> dict[str, dict[str, tuple[str, ...]]]:
+    return {gpu.slug: dict(gpu.match) for gpu in discover_gpu_types(nodes, TABLE)}
+
+
+def test_whole_gpus_stay_apart_from_shares_of_the_same_machine_by_the_node_pool():
+    pool = "karpenter.sh/nodepool"
+    whole = make_node(karpenter() | {pool: "whole"}, units={GPU: 1})
+    shares = make_node(karpenter() | {pool: "shared"})
+    assert find_matches(whole, shares) == {
+        "t4": {f"{KARPENTER}name": ("t4",), pool: ("whole",)},
+        "t4-shared": {f"{KARPENTER}name": ("t4",)},
+    }
+
+
+def test_where_no_label_tells_whole_gpus_from_shares_all_are_shares():
+    found = discover_gpu_types([make_node(karpenter(), units={GPU: 1}), make_node(karpenter())], TABLE)
+    assert [(gpu.slug, gpu.unit, gpu.max_count) for gpu in found] == [("t4-shared", UnitKind.SHARED, 1)]
+
+
+def test_whole_gpus_of_gke_stay_apart_from_nodes_that_another_device_plugin_shares():
+    labels = {f"{GKE}accelerator": "nvidia-t4"}
+    found = find_matches(make_node(labels), make_node(labels | gfd("Tesla-T4-SHARED", replicas="4")))
+    assert found["t4"][f"{GPU}.product"] == ()
+    assert found["t4-shared"] == {f"{GPU}.product": ("Tesla-T4-SHARED",)}
+
+
+def test_whole_gpus_stay_apart_from_nodes_whose_labels_contradict_each_other():
+    found = find_matches(make_node(gfd(count="4")), make_node(gfd(count="2")))
+    assert found == {"t4": {f"{GPU}.product": ("Tesla-T4",), f"{GPU}.count": ("4",)}}
+
+
+def test_gpus_of_any_model_are_not_those_that_labels_call_shared():
+    found = find_matches(make_node({}), make_node(gfd("Tesla-T4-SHARED", replicas="4")))
+    assert found["nvidia-gpu"] == {f"{GPU}.product": ()}
+
+
+def test_shares_of_different_size_have_no_size_in_common():
+    nodes = [make_node(gfd("Tesla-T4-SHARED", replicas=text)) for text in ("4", "8")]
+    (found,) = discover_gpu_types(nodes, TABLE)
+    assert found.description == ""

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.cluster.dra import Device, ResourceSlice
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.discovery.discover import discover_gpu_types
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
@@ -122,6 +123,120 @@ def test_what_discovery_leaves_out_is_flagged_and_nothing_else(changes: dict[str
     found = {gpu.slug: gpu for gpu in discover_gpu_types([node(**changes)], TABLE)}
     catalog = Catalog(images=IMAGES, cpu=None, memory=None, gpus=found)
     assert bool(find_node_warnings([node(**changes)], catalog, table=TABLE)) == (not found)
+
+
+@pytest.mark.parametrize(
+    ("labels", "resources", "told"),
+    [
+        pytest.param(
+            {PRODUCT: "RTX-4090", "nvidia.com/gpu.count": "2"},
+            {GPU: 20},
+            "nvidia.com/gpu is not offered: the node has 20 nvidia.com/gpu, but nvidia.com/gpu.count says 2. "
+            "Either it has several GPU models, and one resource counts them all, or its GPUs are shared or divided, "
+            "and no label says so.",
+            id="units that no label explains",
+        ),
+        pytest.param(
+            {PRODUCT: "A100", "nvidia.com/gpu.replicas": "0"},
+            {GPU: 2},
+            "nvidia.com/gpu is not offered: the node's GPUs are divided into MIG slices (nvidia.com/gpu.replicas=0), "
+            "and nvidia.com/gpu counts them as whole GPUs.",
+            id="whole GPUs with MIG",
+        ),
+        pytest.param(
+            {PRODUCT: "A100", "nvidia.com/gpu.count": "2"},
+            {GPU: 2, "nvidia.com/mig-1g.5gb": 7},
+            "nvidia.com/gpu is not offered: the node has 2 GPUs. nvidia.com/gpu counts them all as whole GPUs, and "
+            "nvidia.com/mig-1g.5gb as divided.",
+            id="whole GPUs and slices of them",
+        ),
+        pytest.param(
+            {PRODUCT: "T4"},
+            {GPU: 2, "nvidia.com/gpu.shared": 8},
+            "nvidia.com/gpu is not offered: nvidia.com/gpu.shared says that the node's GPUs are shared, "
+            "and nvidia.com/gpu counts them, too.",
+            id="whole GPUs and shares of them",
+        ),
+        pytest.param(
+            {PRODUCT: "A100-MIG-2g.10gb", "cloud.google.com/gke-gpu-partition-size": "1g.5gb"},
+            {GPU: 2},
+            "nvidia.com/gpu is not offered: labels and resource name different slices: "
+            "cloud.google.com/gke-gpu-partition-size=1g.5gb, nvidia.com/gpu.product=A100-MIG-2g.10gb.",
+            id="slices of two sizes",
+        ),
+        pytest.param(
+            {"amd.com/gpu.compute-memory-partition": "SPX_NPS1"},
+            {"amd.com/cpx_nps4": 8},
+            "amd.com/cpx_nps4 is not offered: labels and resource name different partitions: "
+            "amd.com/cpx_nps4, spx_nps1.",
+            id="two partitions",
+        ),
+    ],
+)
+def test_a_contradiction_is_named(labels: dict[str, str], resources: dict[str, int], told: str):
+    found = find_node_warnings(
+        [Node(name="n", labels=labels, allocatable=resources, capacity=resources)],
+        Catalog(images=IMAGES, cpu=None, memory=None),
+        table=TABLE,
+    )
+    assert [flag.message for flag in found if flag.kind is WarningKind.CONTRADICTION] == [told]
+
+
+def test_labels_that_name_two_models_are_named():
+    models = [
+        Accelerator(slug=slug, name=slug, vendor="nvidia", labels={source: (label,)})
+        for slug, source, label in (("t4", "gke", "nvidia-t4"), ("l4", "gfd", "NVIDIA-L4"))
+    ]
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-t4", PRODUCT: "NVIDIA-L4"}
+    (flag,) = find_node_warnings(
+        [node(labels=labels)], Catalog(images=IMAGES, cpu=None, memory=None), table=AcceleratorTable(models)
+    )
+    assert flag.message == (
+        "nvidia.com/gpu is not offered: the labels name different GPU models: "
+        "cloud.google.com/gke-accelerator=nvidia-t4, nvidia.com/gpu.product=NVIDIA-L4."
+    )
+
+
+H100 = Device(name="gpu-0", attributes={"gpu.nvidia.com/productName": "NVIDIA H100"})
+
+
+def make_slice(node: str | None = "n", driver: str = "gpu.nvidia.com", devices: int = 2) -> ResourceSlice:
+    return ResourceSlice(
+        name="s", driver=driver, pool="p", generation=1, slice_count=1, node=node, devices=(H100,) * devices
+    )
+
+
+HELD = (
+    "Its ResourceSlices hold 2 devices of the DRA driver gpu.nvidia.com (NVIDIA H100), and no user can choose them: a "
+    "GPU type needs an extended resource, and no DeviceClass names one for them (extendedResourceName)."
+)
+
+
+@pytest.mark.parametrize("labels", [{}, {"nvidia.com/gpu.present": "true"}, {PRODUCT: "H100"}])
+def test_devices_of_a_dra_driver_that_no_class_names_are_said(labels: dict[str, str]):
+    found = find_node_warnings(
+        [node(gpus=0, labels=labels), node("m", gpus=0, labels=labels)],
+        Catalog(images=IMAGES, cpu=None, memory=None),
+        table=TABLE,
+        slices=[make_slice("n"), make_slice("m")],
+    )
+    assert found == (AdminWarning(kind=WarningKind.NO_DEVICE_CLASS, resource="", message=HELD, nodes=("m", "n")),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "published"),
+    [
+        ({"driver": "dra.net"}, {}),
+        ({"driver": "compute-domain.nvidia.com"}, {}),
+        ({"node": None}, {}),
+        ({"devices": 0}, {}),
+        ({}, {"published_by_dra": frozenset({"example.com/gpu"})}),
+    ],
+)
+def test_devices_of_networks_and_devices_with_a_resource_need_no_class(
+    changes: dict[str, Any], published: dict[str, Any]
+):
+    assert concerns(node(gpus=0, labels={}, **published), slices=[make_slice(**changes)]) == []
 
 
 def test_devices_without_a_count_are_flagged_once():
