@@ -328,7 +328,7 @@ class Row:
 ROWS: Mapping[str, Row] = {
     "largest_package": Row("modules in any one package", Bounds(high=15), largest_package),
     "modules": Row("modules in gpuspawner/", Bounds(high=180), all_modules),
-    "median_lines": Row("median lines of a module", Bounds(140, 250), median_lines),
+    "median_lines": Row("median lines of a module", Bounds(140, 260), median_lines),
     "small_modules": Row("modules under 60 lines with one importer", Bounds(high=0), small_modules_with_one_importer),
     "circles": Row("circles between rooms", Bounds(high=0), circles),
     "names_twice": Row("public names defined in two rooms", Bounds(high=3), names_in_two_rooms),
@@ -351,7 +351,7 @@ ROWS: Mapping[str, Row] = {
 LIMITS: Mapping[str, Bounds] = {
     "largest_package": Bounds(high=15),
     "modules": Bounds(high=190),
-    "median_lines": Bounds(low=140, high=250),
+    "median_lines": Bounds(low=140, high=260),
     "small_modules": Bounds(high=0),
     "circles": Bounds(high=0),
     "names_twice": Bounds(high=3),

@@ -10,14 +10,19 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from gpuspawner.cli.check.settings_errors import locate_problems
 from gpuspawner.cli.check.type_warnings import find_undeclared_images
 from gpuspawner.cli.cluster.cluster_view import read_configured_resources
 from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S, ClusterError, connect_to_cluster
 from gpuspawner.cli.common.findings import Finding, Severity
 from gpuspawner.cli.values.chart_config import build_spawner_config, make_settings_parser
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings
-from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, list_pod_tolerations, make_finding
+from gpuspawner.cli.values.trait_sources import (
+    TraitSource,
+    find_trait_source,
+    list_pod_tolerations,
+    locate_problems,
+    make_finding,
+)
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node

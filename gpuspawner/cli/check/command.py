@@ -32,7 +32,6 @@ from gpuspawner.cli.check.settings_errors import (
     find_fatal_nulls,
     find_redundant_nulls,
     find_setting_errors,
-    locate_problems,
 )
 from gpuspawner.cli.check.settings_warnings import (
     find_misspelled_names,
@@ -46,6 +45,7 @@ from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
 from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
+from gpuspawner.cli.values.trait_sources import locate_problems
 from gpuspawner.core.errors import Problem
 from gpuspawner.settings import Settings
 

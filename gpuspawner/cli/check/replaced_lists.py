@@ -55,7 +55,7 @@ def find_replaced_lists(values: HelmValues) -> Iterator[Finding]:
     *nearer, _ = SPAWNER_SECTIONS  # The last section is that of a base class, over which the chart's own values win.
     for section in nearer:
         for trait, passed in values.get_chart_section((*HUB_CONFIG_PATH, section)).items():
-            losses = _list_losses(values.chart, trait, passed) if isinstance(passed, list | Mapping) else []
+            losses = _list_losses(values.chart, trait, passed=passed) if isinstance(passed, list | Mapping) else []
             if losses:
                 lost = "; ".join(f"{loss.path} ({format_list(loss.names, max_items=3)})" for loss in losses)
                 home = _OWN_PATHS[trait]
@@ -69,7 +69,7 @@ def find_replaced_lists(values: HelmValues) -> Iterator[Finding]:
                 )
 
 
-def _list_losses(chart: Mapping[str, Any], trait: str, passed: list[Any] | Mapping[str, Any]) -> list[_Loss]:
+def _list_losses(chart: Mapping[str, Any], trait: str, *, passed: list[Any] | Mapping[str, Any]) -> list[_Loss]:
     if trait not in _OWN_PATHS:
         return []
     entries = list(passed.values()) if isinstance(passed, Mapping) else passed
@@ -96,11 +96,11 @@ def _list_losses(chart: Mapping[str, Any], trait: str, passed: list[Any] | Mappi
             shared = get_chart_value(chart, "imagePullSecrets")
             losses.append(_Loss("imagePullSecrets", _list_missing(shared, passed, entries=entries)))
         case "volumes" | "volume_mounts":
-            losses += _list_lost_storage(chart, trait, entries)
+            losses += _list_lost_storage(chart, trait, entries=entries)
     return [loss for loss in losses if loss.names]
 
 
-def _list_lost_storage(chart: Mapping[str, Any], trait: str, entries: Iterable[Any]) -> Iterator[_Loss]:
+def _list_lost_storage(chart: Mapping[str, Any], trait: str, *, entries: Iterable[Any]) -> Iterator[_Loss]:
     home = get_chart_value(chart, "singleuser.storage.homeMountPath", default="/home/jovyan")
     kept = (
         any("persistentVolumeClaim" in as_dict(entry) for entry in entries)

@@ -6,24 +6,16 @@ The module also finds sections that are not mappings, and chart values of a wron
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gpuspawner.cli.common.findings import Finding, Severity, describe_type, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, describe_type
 from gpuspawner.cli.values.chart_config import build_spawner_config, has_unknown_class
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
-from gpuspawner.cli.values.trait_sources import make_finding
-from gpuspawner.cli.values.yaml_reader import LocatedValue
-from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.json_access import KeyPath
-from gpuspawner.core.text.wording import sanitize_name
+from gpuspawner.cli.values.trait_sources import locate_problems, make_finding
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.pod.override_checks import is_unknown_trait
 from gpuspawner.hub.startup import check_config
-from gpuspawner.settings.validation_errors import DottedPaths
-
-_KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems for which a finding shows the position of the key instead of the position of the value."""
-
 
 _NEEDED_VALUES = frozenset(
     """
@@ -109,26 +101,6 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
         yield from locate_problems(unknown, values, severity=Severity.WARNING)
 
 
-def locate_problems(
-    problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
-) -> Iterator[Finding]:
-    """Yield a finding for each problem of a setting, with the setting's position and path in the values files.
-
-    :param problems: problems whose ``field`` is a path below ``hub.config.GPUSpawner``.
-    """
-    paths = DottedPaths(_list_entries)
-    for problem in problems:
-        base, found, rest = _find_nearest(problem.field, values, paths=paths)
-        path = (*base, *found)
-        yield Finding(
-            severity=severity,
-            code=problem.code,
-            path=".".join(filter(None, (format_path(path), rest))),
-            message=problem.message,
-            place=values.locate(path, of_key=problem.code in _KEY_CODES),
-        )
-
-
 def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
     """Yield a warning for each null setting that removes nothing.
 
@@ -147,29 +119,6 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
             continue
         message = "is null and removes nothing: no file before says anything of it. Is its value missing?"
         yield make_finding(values, path, severity=Severity.WARNING, code="idle_null", message=message)
-
-
-def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of a problem's section, the keys of ``field`` that exist in it, and the rest of ``field``.
-
-    The section is the one of :data:`SPAWNER_SECTIONS` that contains the longest part of ``field``; without any
-    section, it is ``hub.config.GPUSpawner``.
-    """
-    bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
-    candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
-    whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
-    return min(candidates, key=lambda each: len(each[2]), default=whole)
-
-
-def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield three things for each entry of a mapping or list: its name in messages, its key or index, and its value."""
-    if isinstance(parent.value, dict):
-        yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
-    elif isinstance(parent.value, list):
-        for index, entry in enumerate(parent.value):
-            yield str(index), index, entry
-            if isinstance(entry.value, str):  # a problem's path may contain the entry's text instead of its index
-                yield sanitize_name(entry.value), index, entry
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:

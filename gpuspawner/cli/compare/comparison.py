@@ -15,13 +15,13 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from gpuspawner.cli.check.settings_errors import locate_problems
 from gpuspawner.cli.cluster.offline_spawner import share_connection
 from gpuspawner.cli.compare.menu import UNLISTED, MenuMatch, Pick, ReachedPicks, draw_sample
 from gpuspawner.cli.compare.pods import BY_DESIGN, Difference, list_differences
 from gpuspawner.cli.compare.sides import HubAnswer, RefusedError, SettingsSide, Side, UncomparedError, open_side
 from gpuspawner.cli.values.chart_config import list_omissions
 from gpuspawner.cli.values.helm_values import HelmValues
+from gpuspawner.cli.values.trait_sources import locate_problems
 from gpuspawner.core.catalog.policy_model import Person, normalize_group
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.text.wording import join_sentences

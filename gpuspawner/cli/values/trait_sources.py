@@ -1,8 +1,8 @@
-"""Finds the path in the values files at which an admin set a trait of KubeSpawner."""
+"""Finds the place in the values files of a trait of KubeSpawner, and of a problem of a setting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
@@ -13,11 +13,14 @@ from gpuspawner.cli.values.chart_config import (
     find_chart_path,
     get_configured_trait,
 )
-from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SPAWNER_SECTIONS, HelmValues
+from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
+from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import KeyPath
+from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
+from gpuspawner.settings import DottedPaths
 
 _NODE_SELECTOR_TERMS_PATH = (
     "affinity",
@@ -120,3 +123,50 @@ def make_finding(
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)
+
+
+_KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
+"""Codes of problems for which a finding shows the position of the key instead of the position of the value."""
+
+
+def locate_problems(
+    problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
+) -> Iterator[Finding]:
+    """Yield a finding for each problem of a setting, with the setting's position and path in the values files.
+
+    :param problems: problems whose ``field`` is a path below ``hub.config.GPUSpawner``.
+    """
+    paths = DottedPaths(_list_parts)
+    for problem in problems:
+        base, found, rest = _find_nearest(problem.field, values, paths=paths)
+        path = (*base, *found)
+        yield Finding(
+            severity=severity,
+            code=problem.code,
+            path=".".join(filter(None, (format_path(path), rest))),
+            message=problem.message,
+            place=values.locate(path, of_key=problem.code in _KEY_CODES),
+        )
+
+
+def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
+    """Return the path of a problem's section, the keys of ``field`` that exist in it, and the rest of ``field``.
+
+    The section is the one of :data:`SPAWNER_SECTIONS` that contains the longest part of ``field``; without any
+    section, it is ``hub.config.GPUSpawner``.
+    """
+    bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
+    candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
+    whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
+    return min(candidates, key=lambda each: len(each[2]), default=whole)
+
+
+def _list_parts(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
+    """Yield three things for each entry of a mapping or list: its name in messages, its key or index, and its value."""
+    if isinstance(parent.value, dict):
+        yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
+    elif isinstance(parent.value, list):
+        for index, entry in enumerate(parent.value):
+            yield str(index), index, entry
+            if isinstance(entry.value, str):  # a problem's path may contain the entry's text instead of its index
+                yield sanitize_name(entry.value), index, entry

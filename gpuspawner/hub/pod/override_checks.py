@@ -270,9 +270,10 @@ def _describe_expected_type(name: str, value: object) -> str:
 
 def _describe_type_of(trait: TraitType[Any, Any], value: object) -> str:
     """Return in words the type that a trait of a subclass requires, or "" if the trait accepts the value."""
+    validate = getattr(trait, "validate", None)  # A trait of any type has none.
     try:
-        if not (value is None and trait.allow_none):
-            trait.validate(None, _drop_nulls(copy_nested(value)))
+        if validate is not None and not (value is None and trait.allow_none):
+            validate(None, _drop_nulls(copy_nested(value)))
     except (TraitError, *_BUILD_ERRORS):
         return str(trait.info()).replace("dict", "mapping")
     return ""

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.settings_errors import find_redundant_nulls, find_setting_errors, locate_problems
+from gpuspawner.cli.check.settings_errors import find_redundant_nulls, find_setting_errors
 from gpuspawner.cli.common.findings import Severity
 from gpuspawner.cli.values.helm_values import merge_settings
+from gpuspawner.cli.values.trait_sources import locate_problems
 from gpuspawner.core.errors import Problem
 from tests.unit.cli_support import section, written
 
