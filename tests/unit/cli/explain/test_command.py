@@ -117,6 +117,22 @@ async def test_what_no_node_takes_never_starts_where_nothing_adds_nodes(call: Ca
     assert (code, "Can't start: " in text) == (1, True), text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        pytest.param(["--count", "1", "--user", "ada"], 3, "No such node is running: there is no L4", id="within"),
+        pytest.param(["--count", "2", "--user", "ada"], 1, "Refused (gpu_quota): ", id="above the user's limit"),
+        pytest.param(["--count", "5"], 1, "Not valid: gpu_count: ", id="above the type's maximum"),
+        pytest.param(["--cpu", "65"], 1, "Not valid: cpu: ", id="above the bounds"),
+    ],
+)
+async def test_a_node_that_may_be_added_lifts_no_limit(call: Call, arguments: list[str], code: int, told: str):
+    absent = {"l4": {"display_name": "L4", "resource": "nvidia.com/gpu", "match": {"pool": "l4"}, "max_count": 4}}
+    values = settings(**VALUES["hub"]["config"]["GPUSpawner"], gpus=absent)
+    found, text = await call("--gpu", "l4", *arguments, values=values)
+    assert (found, told in text) == (code, True), text
+
+
 async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     call.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
     code, told = await call("--gpu", "a100-80gb")
