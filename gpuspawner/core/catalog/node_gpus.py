@@ -220,11 +220,19 @@ class _Evidence:
         return min(counted, key=lambda each: each.count or 0, default=None)
 
     def has_excess_units(self) -> bool:
-        """Return whether the node has more units than the GPUs (or slices) of any count, times replicas, can be."""
+        """Return whether the node has more units than the GPUs (or slices) of any count, times replicas, can be.
+
+        A GPU that is lost leaves the count of GPU Feature Discovery at once, but kubelet's capacity only when the
+        device plugin restarts. Until then the units that work (allocatable) are those that are counted.
+        """
+        working = self.node.allocatable.get(self.resource, 0)
         for each in self.statements:
+            if each.count is None:
+                continue
             # A source that does not know the slices counts whole GPUs.
             slices = _MAX_SLICES if self.profile is not None and each.profile is None else 1
-            if each.count is not None and self.units > each.count * self.replicas * slices:
+            most = each.count * self.replicas * slices
+            if self.units > most and (each.is_complete or not 0 < working <= most):
                 return True
         return False
 

@@ -373,3 +373,14 @@ def test_shares_of_different_size_have_no_size_in_common():
     nodes = [make_node(gfd("Tesla-T4-SHARED", replicas=text)) for text in ("4", "8")]
     (found,) = discover_gpu_types(nodes, TABLE)
     assert found.description == ""
+
+
+def test_a_node_that_lost_a_gpu_keeps_its_type():
+    lost = Node(name="n", labels=gfd(count="7"), capacity={GPU: 8}, allocatable={GPU: 7})
+    (found,) = discover_gpu_types([lost, make_node(gfd(count="8"), units={GPU: 8})], TABLE)
+    assert (found.match, found.max_count) == ({f"{GPU}.product": ("Tesla-T4",)}, 8)
+
+
+def test_shares_stay_shares_while_the_device_plugin_is_away():
+    away = Node(name="n", labels=karpenter(), capacity={GPU: 4}, allocatable={GPU: 0})
+    assert [gpu.slug for gpu in discover_gpu_types([away], TABLE)] == ["t4-shared"]
