@@ -153,7 +153,7 @@ async def test_start_of_who_may_start_nothing_stays_disabled_after_back(limits_h
         await mark(person.page)
         await person.page.goto(f"{limits_hub.url}/hub/home")
 
-        await person.page.evaluate("history.back()")
+        await person.page.evaluate("setTimeout(() => history.back())")
 
         await expect(start).to_be_visible()
         assert await is_marked(person.page)

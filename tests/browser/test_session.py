@@ -287,7 +287,7 @@ async def test_all_of_the_choice_is_there_again(quick_hub: Hub, user: str, way: 
         else:
             await tab.press_start()
             await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
-            await tab.page.evaluate("history.back()")
+            await tab.page.evaluate("setTimeout(() => history.back())")
             await expect(tab.banner).to_have_text(STARTING)
         await expect(tab.start).to_be_visible()
         assert (await is_marked(tab.page), await tab.values()) == (cached, choice)

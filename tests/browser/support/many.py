@@ -135,6 +135,7 @@ def settings() -> dict[str, Any]:
         "memory": {"min": "512M", "max": "8G", "step": "512M", "default": "1G"},
         "gpus": gpus,
         "discover_gpus": False,
+        "new_nodes": "none",
         "policy": {"default": {"gpus": [slug for slug in gpus if slug != DENIED]}},
     }
 
