@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import escape
 
 from gpuspawner.core.errors import PolicyError, Problem
+from gpuspawner.core.request.options import LINK_FIELDS
 from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
 from tests.fuzz.support.sites import Card, Offered, Part, Range, Site
@@ -176,7 +177,13 @@ def misshown(page: str, refused: RefusedStart | None = None) -> list[str]:
 
 def _is_shown(problem: Problem, page: str) -> bool:
     """Return whether a form says what to enter, at the field, or else why it was refused, as at a preset."""
-    return any(str(escape(text)) in page for text in (problem.hint, problem.message) if text)
+    texts = [text for text in (problem.hint, problem.message) if text]
+    # Of a link, the form says in other words what the hub does not offer, and names together what are no fields.
+    if problem.code == "unknown_choice":
+        texts.append("This link asks for ")
+    elif problem.field not in LINK_FIELDS:
+        texts.append("This link has ")
+    return any(str(escape(text)) in page for text in texts)
 
 
 def differences(expected: Any, found: Any, path: str = "") -> Iterator[str]:

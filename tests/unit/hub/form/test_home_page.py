@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import Bounds, Catalog, Image
 from gpuspawner.hub.form.home_page import HomePage, ServerDescription, describe_servers
 from tests.unit.hub.conftest import SETTINGS
 from tests.unit.hub.real_hub import RealHub, real_hub
-from tests.unit.kube.watch_server import WatchServer
+from tests.unit.kube.watch_server import WatchServer, refusal
 
 CATALOG = Catalog(
     images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry.example/pytorch:1")},
@@ -304,8 +304,13 @@ async def test_pages_of_jupyterhub_show_a_users_own_servers_and_an_admins_page_m
         pages = await hub.read_pages("root", "/hub/home", "/user/ada/")
         await hub.ask("DELETE", "users/ada/server")
         await hub.wait_until("ada", "stopped")
+        (canceled,) = await hub.read_pages("ada", "/user/ada/")
+        server.answers["POST", "/api/v1/namespaces/default/pods"] = refusal(422)
+        await hub.begin("ada", options)
+        await hub.wait_until("ada", "stopped")
         (last,) = await hub.read_pages("ada", "/user/ada/")
         roots = await hub.read_pages("root", "/user/ada/")
+        server.answers.clear()
     config["JupyterHub"]["template_paths"] = [str(folder)]
     (tmp_path / "two").mkdir()
     async with real_hub(tmp_path / "two", api=server.url, config=config) as hub:
@@ -319,4 +324,5 @@ async def test_pages_of_jupyterhub_show_a_users_own_servers_and_an_admins_page_m
     assert [page for page in (*pages, *roots) if "500 :" in page] == []
     # The waiting page shows an admin the start of another user's server.
     assert ["1 × A100" in page for page in (*pages, *roots)] == [False, True, False]
+    assert "Your last choice:" not in canceled
     assert ["Your last choice:" in last, "1 × A100" in last] == [True, True], last
