@@ -38,11 +38,10 @@ _CLOUD_LABELS = (
     "alibabacloud.com/nodepool-id",
     "node.openshift.io/os_id",
     "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
 )
 """Node labels of clouds that may run the autoscaler outside the cluster, where ``doctor`` cannot see it.
 
-The cloud-controller-manager of any cloud sets region and zone
+The cloud-controller-manager of any cloud sets the region; zones are often set by hand
 (https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion)."""
 
 
