@@ -84,6 +84,7 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
     return Servers(hub, Pods(api, hub.settings.namespace))
 
 
+@pytest.mark.smoke
 def test_of_a_pool_whose_limit_is_less_than_a_machine_nothing_is_expected(
     karpenter: Karpenter, servers: Servers
 ) -> None:
