@@ -104,6 +104,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
+        self.share_settings()
         self.api = private_api.make_pod_creating_api(self.api)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
