@@ -168,6 +168,21 @@ async def test_no_request_starts_a_server_that_jupyterhub_removes(
     assert (known(hub.find_user("ada")), server.list_pods()) == (set(), [])
 
 
+async def test_a_removed_server_is_created_again_at_once_and_known(
+    make_hub: Callable[..., RealHub], server: StormyServer
+):
+    hub = make_hub()
+    await start(hub, server)
+    first = await cancel(hub)
+    await hub.ask("DELETE", "ada", "lab", {"remove": True})
+    await first
+    await eventually(lambda: not known(hub.find_user("ada")))
+    await start(hub, server)
+    assert (known(hub.find_user("ada")), hub.find_user("ada").spawners["lab"].pending) == ({"lab"}, "spawn")
+    await hub.ask("DELETE", "ada", "lab")
+    await eventually(lambda: not server.list_pods())
+
+
 @pytest.mark.skipif(IS_5, reason="JupyterHub 5 renames no servers")
 async def test_a_renamed_server_and_a_new_server_of_its_old_name_have_pods_of_their_own(
     make_hub: Callable[..., RealHub], server: StormyServer
