@@ -62,7 +62,9 @@ from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
+from gpuspawner.hub.start.open_starts import OpenStarts, raise_if_over
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, send_pod, use_draft
+from gpuspawner.hub.start.server_life import ServerLife
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -73,7 +75,7 @@ _MAX_FAILED_STARTS = 256
 """Maximum number of failed starts that the hub keeps for open forms; each keeps an HTTP request in memory."""
 
 
-class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
+class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     """A KubeSpawner whose form lets users choose an image, CPU, memory, and the type and number of GPUs.
 
     All of KubeSpawner's traits keep their meaning. If the admin has set a ``profile_list`` or a form of their own, and
@@ -102,8 +104,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         # Set these attributes before super().__init__: KubeSpawner's constructor may call methods overridden here.
         self.trait_overrides = TraitOverrides(self)
         self.start_state = StartState()
+        self.open_starts = OpenStarts()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
+        self.share_settings()
         self.api = private_api.make_pod_creating_api(self.api)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
@@ -273,7 +277,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.trait_overrides.restore()
         self._settle_failure()
         self._start_future = None
-        self.start_state = self.start_state.make_next()
+        if private_api.is_stop_pending(self):
+            self.open_starts.close_earlier()  # JupyterHub calls clear_state() at the end of a stop
+        self.start_state = self.start_state.make_next(follows_open_start=self.has_open_start)
 
     def _follow_start(self) -> None:
         start = private_api.get_spawn_future(self)
@@ -373,17 +379,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
-        return self._follow(super().start())
+        # JupyterHub may ignore its own cancellation of a start, and go on to here.
+        context.raise_if_cancelled()
+        return self._follow(partial(self.begin_start, super().start))
 
     def resume(self) -> asyncio.Future[Any]:
         """Continue a start that an earlier process of the hub began; return a future like that of :meth:`start`."""
-        return self._follow(resumption.wait_for_pod(self))
+        return self._follow(partial(resumption.wait_for_pod, self))
 
-    def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
-        starting = asyncio.ensure_future(start)
-        self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # If `future` is cancelled before its task has begun, the task cannot cancel KubeSpawner's start itself.
-        future.add_done_callback(lambda _: starting.cancel())
+    def _follow(self, begin: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
+        self._start_future = future = self.open_starts.follow(begin, self._explain_errors)
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
 
@@ -397,6 +402,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
+        raise_if_over()
         await self._run_preflight()
         if self._is_ours():
             await self.new_claims.mark(self, pvc, token=self.start_state.token)
@@ -404,8 +410,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
+        raise_if_over()
         await self._run_preflight(pod)
         await self.new_claims.note_use(self, token=self.start_state.token)
+        raise_if_over()
         self.start_state.feed.note_pod_sent(find_pod(self))
         is_first, self.start_state.is_pod_unseen = not self.start_state.is_pod_unseen, True
         send = partial(super()._make_create_pod_request, request_timeout=request_timeout)
@@ -458,31 +466,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.new_claims.forget(self, token=token)
             starts.note_pod(self)
 
-    @property
-    @override
-    def pending(self) -> str | None:
-        """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
-
-        A cancelled start does not count as ``spawn``: JupyterHub stops the server one second after the cancellation,
-        but only if nothing is pending.
-        """
-        pending: str | None = super().pending
-        if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
-            return pending
-        return "stop" if private_api.is_stop_pending(self) else None
-
-    @property
-    @override
-    def ready(self) -> bool:
-        """Whether JupyterHub considers the server ready; a server whose start was cancelled is not ready."""
-        return bool(super().ready) and not private_api.is_start_cancelled(self) and not endings.has_failed_start(self)
-
-    @property
-    @override
-    def _failed(self) -> Any:
-        # JupyterHub's own property raises CancelledError after a cancelled start.
-        return None if private_api.is_start_cancelled(self) else super()._failed
-
     @override
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
@@ -495,10 +478,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours:
             resumption.store_failure(self)  # JupyterHub calls poll() before each stop
             await endings.wait_for_cancelled_start(self)
-        if is_ours and self.start_state.is_refused:
+            if private_api.is_stop_pending(self):
+                await self.open_starts.end()  # a start that goes on could send its pod after the stop
+        if is_ours and self.start_state.is_refused and not self.start_state.follows_open_start:
             return 0
-        if is_ours and endings.has_failed_start(self):
-            return None if endings.can_have_left_pod(self, is_pod_unseen=self.start_state.is_pod_unseen) else 1
+        if is_ours and (endings.has_failed_start(self) or self.has_open_start):
+            # JupyterHub stops a server only if poll() returns None.
+            needs_stop = self.open_starts.has_lost_stop and not private_api.is_stop_pending(self)
+            may_have_pod = endings.may_have_pod(self, is_pod_unseen=self.start_state.is_pod_unseen)
+            return None if needs_stop or may_have_pod else 1
         if is_ours:
             if not await resumption.can_read_pods(self):
                 return None
@@ -524,6 +512,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         stop = super().stop
         await (endings.stop_server(self, stop, now=now) if self._is_ours() else stop(now))
+        self.open_starts.close_earlier()
 
     @override
     async def _make_delete_pod_request(

@@ -91,6 +91,10 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
     :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
     """
 
+    @property
+    def has_open_start(self) -> bool:
+        """Whether a start was cancelled or has failed, and JupyterHub has not stopped the server since."""
+
     reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]
     event_reflector: Any
     config: Any

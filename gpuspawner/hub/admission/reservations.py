@@ -47,6 +47,7 @@ The group names are normalized for comparison."""
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
+    :param spawn: JupyterHub's future of the start; None without a hub.
     :param old_uids: uids of the pods that the server had before the start. Its other pods belong to the start.
     :param unseen_until: monotonic seconds until which the reservation may continue after the start, because
         KubeSpawner's reflector may lack the new pod; 0 = the reservation ends with the start.
@@ -54,6 +55,7 @@ class _Reservation:
 
     server: ServerUsage
     spawner: WatchingSpawner
+    spawn: object
     old_uids: frozenset[str]
     unseen_until: float = 0.0
 
@@ -87,7 +89,7 @@ class Reservations:
         self._owners: Mapping[str, ServerKey] = {}
         self._owners_until = -math.inf
         self._views: dict[object, int] = {}
-        self._starts: dict[ServerKey, _Reservation] = {}
+        self._starts: list[_Reservation] = []
         self._has_logged_failure = False
 
     def list_servers(
@@ -106,17 +108,22 @@ class Reservations:
         self._read_pods(spawner)
         found = self._build_servers(catalog, inventory=inventory, groups_of=read_groups)
         self._drop_ended()
-        starts = {key: start.server for key, start in self._starts.items()}
+        starts = [start.server for start in self._starts]
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
-        """Reserve the GPUs of a start; this replaces the reservation of an earlier start of the server.
+        """Reserve the GPUs of a start, until the start ends; this replaces what the start has reserved before.
+
+        The reservations of earlier starts of the server stay until these starts have ended: until then, an earlier
+        start may still create its pod.
 
         :param spawner: the spawner of the server.
         :param server: the server, with the GPUs and pools (GPUs that groups share) that it will use.
         """
         self._forget_other_loops()
-        self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
+        spawn = private_api.get_spawn_future(spawner)
+        self._starts = [start for start in self._starts if start.spawner is not spawner or start.spawn is not spawn]
+        self._starts.append(_Reservation(server, spawner, spawn, self._uids(server)))
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
@@ -127,7 +134,7 @@ class Reservations:
 
         :param spawner: the spawner of the server.
         """
-        start = self._starts.get((spawner.user.name, spawner.name))
+        start = next((start for start in reversed(self._starts) if start.spawner is spawner), None)
         if start is None:
             yield
             return
@@ -147,10 +154,11 @@ class Reservations:
 
         :param spawner: the spawner of the server.
         """
-        start = self._starts.get((spawner.user.name, spawner.name))
-        if start is not None and start.unseen_until and has_read_pods(spawner):
+        starts = [start for start in self._starts if start.spawner is spawner and start.unseen_until]
+        if starts and has_read_pods(spawner):
             self._read_pods(spawner)
-            self._note_seen(start)
+            for start in starts:
+                self._note_seen(start)
 
     def _note_seen(self, start: _Reservation) -> None:
         if not self._uids(start.server) <= start.old_uids:
@@ -234,17 +242,26 @@ class Reservations:
     def _drop_ended(self) -> None:
         self._forget_other_loops()
         now = self._clock()
-        for key, start in list(self._starts.items()):
-            if private_api.is_starting(start.spawner):
-                continue
-            self._note_seen(start)
-            if start.unseen_until <= now:
-                del self._starts[key]
+        kept = []
+        for start in self._starts:
+            if not self._is_in_progress(start):
+                self._note_seen(start)
+                if start.unseen_until <= now:
+                    continue
+            kept.append(start)
+        self._starts = kept
+
+    def _is_in_progress(self, start: _Reservation) -> bool:
+        spawner = start.spawner
+        if spawner.has_open_start:
+            return True  # a start of this spawner was cancelled, and its pod may exist or come
+        is_last = all(other is start or other.spawner is not spawner for other in reversed(self._starts))
+        return is_last and private_api.is_starting(spawner)
 
     def _forget_other_loops(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._starts = loop, {}
+            self._loop, self._starts = loop, []
 
 
 def _needs_node_labels(pod: ServerPod, catalog: Catalog) -> bool:
@@ -260,24 +277,31 @@ def _make_view_key(catalog: Catalog) -> object:
     return (tuple(types), tuple((pool.slug, pool.groups, pool.gpus) for pool in pools))
 
 
-def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
+def _merge_starts(found: Iterable[ServerUsage], starts: Iterable[ServerUsage]) -> Iterator[ServerUsage]:
     """Yield running and starting servers, each with its GPUs and pools (GPUs that groups share).
 
-    A server may have a pod and also a start in progress:
+    A server may have a pod, and also several starts in progress, of which all but one end:
 
-    - If both have the same GPU type, the server counts once, with the larger number of GPUs and with all pools of
-      both. The pools can differ, because the user's groups may have changed.
-    - Otherwise, both count: the old pod still has its GPUs.
+    - Those with the same GPU type count once, with the largest number of GPUs and with all of their pools: the server
+      has at most one pod at a time. The pools can differ, because the user's groups may have changed.
+    - Those with different GPU types all count: the old pod still has its GPUs.
 
     :param found: the servers that have a pod.
-    :param starts: owner and name of a server → the server as its start requests it; this function changes the dict.
+    :param starts: the servers as their starts request them.
     """
+    merged: dict[tuple[str, str, str | None], ServerUsage] = {}
+    for server in starts:
+        key = (server.owner, server.name, server.gpu)
+        merged[key] = _merge(merged.get(key, server), server)
     for server in found:
-        key = (server.owner, server.name)
-        start = starts.get(key)
-        if start is None or start.gpu != server.gpu:
-            yield server
+        key = (server.owner, server.name, server.gpu)
+        if key in merged:
+            merged[key] = _merge(server, merged[key])
         else:
-            pools = tuple(dict.fromkeys((*server.pools, *start.pools)))
-            starts[key] = replace(start, count=max(start.count, server.count), pools=pools)
-    yield from starts.values()
+            yield server
+    yield from merged.values()
+
+
+def _merge(one: ServerUsage, other: ServerUsage) -> ServerUsage:
+    pools = tuple(dict.fromkeys((*one.pools, *other.pools)))
+    return replace(one, count=max(one.count, other.count), pools=pools)

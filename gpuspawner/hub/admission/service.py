@@ -26,6 +26,7 @@ from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
+from gpuspawner.hub.request import context
 from gpuspawner.hub.spawner_protocol import AdmittedSpawner
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
@@ -214,6 +215,7 @@ class AdmissionService:
                 max_age_s = 0.0
                 continue
             if is_start and offer.catalog.policy is not None:
+                context.raise_if_cancelled()
                 chosen = admission.selection
                 server = ServerUsage(
                     owner=spawner.user.name,

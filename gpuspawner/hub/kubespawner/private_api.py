@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import kubespawner.clients
 import kubespawner.spawner
 from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import exponential_backoff
@@ -74,6 +75,7 @@ PRIVATE_NAMES = (
     PrivateName(Spawner, "_check_pending", _RESTARTS),
     PrivateName(Spawner, "_proxy_pending", _RESTARTS),
     PrivateName(Spawner, "_waiting_for_response", _RESTARTS),
+    PrivateName(BaseHandler, "_stop_future", "a server that is removed while it stops leaves its pod"),
     PrivateName(User, "_wait_up", _RESTARTS, ("spawner",)),
     PrivateName(JupyterHub, "_start_future", _RESTARTS),
     PrivateName(KubeSpawner, "_start_future", _STARTS),

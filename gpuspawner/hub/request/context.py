@@ -17,6 +17,7 @@ them in five cases:
 
 from __future__ import annotations
 
+import asyncio
 import json
 import weakref
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,19 @@ LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
 """Prefix of each option's name in a link that starts a server. JupyterHub 6 warns about options without the prefix,
 because they may collide with JupyterHub's own options. With JupyterHub 5, the prefix is empty, because JupyterHub 5
 would treat a prefix as part of the name."""
+
+
+def raise_if_cancelled() -> None:
+    """End the current task if it was cancelled, even if it has ignored the cancellation.
+
+    Before Python 3.12, ``asyncio.wait_for`` ignores a cancellation that coincides with the result of a request. So the
+    task in which JupyterHub starts a server may go on, although JupyterHub has cancelled the start.
+
+    :raises CancelledError: the task was cancelled.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)

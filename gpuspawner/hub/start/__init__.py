@@ -10,6 +10,7 @@ choices that may work, or a ``SlowStartError``.
   removal of the volume claims of a refused start.
 - ``gpu_nodes``: prevents kube-scheduler from placing servers without a GPU on GPU nodes while other nodes have room.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
+- ``open_starts``: follows starts until they have ended. ``server_life``: what JupyterHub reads of a server's life.
 - ``stream``: progress and the cancel button for open pages.
 - ``alternatives``: adds links to similar choices to the error of a failed start;
   :mod:`gpuspawner.core.verdict.alternatives` finds and orders these choices.

@@ -98,8 +98,8 @@ def has_failed_start(spawner: object) -> bool:
     return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
 
-def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
-    """Return whether the last start was cancelled or has failed, and may have left a pod.
+def may_have_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
+    """Return whether a start that was cancelled or has failed may have left a pod.
 
     KubeSpawner's reflector alone does not tell whether a pod exists. The reflector may lack a pod that was created
     after the start was cancelled, or after the reflector's watch broke.
@@ -108,7 +108,7 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bo
     :param is_pod_unseen: whether the start has sent its pod to the API server, but the hub does not know whether the
         pod exists.
     """
-    return has_failed_start(spawner) and (is_pod_unseen or find_pod(spawner) is not None)
+    return is_pod_unseen or find_pod(spawner) is not None
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:

@@ -34,6 +34,7 @@ from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
 from gpuspawner.hub.pod.run_time import add_end_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.open_starts import raise_if_over
 from gpuspawner.hub.start.state import StartingSpawner
 
 _DRY_RUN_ALL = "All"
@@ -215,6 +216,7 @@ async def send_pod(
 
     state.before_stop = spare_own_pod
     try:
+        raise_if_over()
         with private_api.create_for_kubespawner():
             return await send(pod)
     except _SparedPodError as spared:

@@ -35,6 +35,8 @@ class StartState:
     :param admission: result of the check of the user options in ``apply_user_options``. None before this check, and
         again once ``load_user_options`` has read the result.
     :param is_pod_unseen: whether the hub has sent the pod to the API server and does not know whether the pod exists.
+    :param follows_open_start: whether an earlier start of the spawner was cancelled or has failed, and the server was
+        not stopped since. The earlier start may have left a pod.
     :param token: random text that identifies this start.
     :param before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
         raising an exception. None if nothing prevents a stop.
@@ -60,6 +62,7 @@ class StartState:
     is_admitted: bool = False
     admission: Admission | None = None
     is_pod_unseen: bool = False
+    follows_open_start: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
     before_stop: Callable[[], Awaitable[None]] | None = None
     is_removing: bool = False
@@ -70,14 +73,20 @@ class StartState:
     last_pod: Mapping[str, Any] = field(default_factory=dict)
     end: ServerEnd | None = None
 
-    def make_next(self) -> StartState:
-        """Return the state for the next start. It keeps the values about the pod, because the pod may still exist."""
+    def make_next(self, *, follows_open_start: bool = False) -> StartState:
+        """Return the state for the next start. It keeps the values about the pod, because the pod may still exist.
+
+        :param follows_open_start: whether the present start, or one before it, is open (see
+            :class:`~gpuspawner.hub.start.open_starts.OpenStarts`).
+        """
         # Keep a feed that no start has used: an open progress page may already read it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
         # Keep `end`: JupyterHub calls clear_state() before get_state(), which stores `end`.
         return StartState(
             feed=feed,
+            follows_open_start=follows_open_start,
+            is_pod_unseen=follows_open_start and self.is_pod_unseen,
             is_removing=self.is_removing,
             hold=self.hold,
             warned_pod_uid=self.warned_pod_uid,

@@ -24,6 +24,7 @@ from gpuspawner.hub.kubespawner.hub_pods import renew_watches
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.start.alternatives import AlternativesFinder, add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
+from gpuspawner.hub.start.open_starts import end_tasks
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import LISTEN_POLL_S, ProgressFeed, wait_until_listening
 
@@ -67,12 +68,11 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
         raise
     finally:
         try:
-            await _cancel_all(starting, ending)
+            await end_tasks(starting, ending)
         except asyncio.CancelledError:
             # JupyterHub's timeout can cancel this wait. If the start has failed before, the user must read that reason.
             if not has_reason:
                 raise
-            await _cancel_all(starting, ending)
         finally:
             feed.close()
 
@@ -95,24 +95,10 @@ async def _wait_until_end(
     if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
         raise refused from timeout
     address = starting.result()
-    await _cancel_all(ending)
+    await end_tasks(ending)
     if (failure := await supervisor.watch_until_listening(address)) is not None:
         raise failure
     return address
-
-
-async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel tasks and wait until they have ended.
-
-    KubeSpawner uses ``asyncio.wait_for`` for each request. Before Python 3.12, ``wait_for`` ignores a cancellation that
-    coincides with the result of the request. This function therefore cancels a task repeatedly until the task ends.
-    """
-    left: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=_PAUSE_S)
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Supervisor:
@@ -176,7 +162,7 @@ class _Supervisor:
                     return None
                 await asyncio.wait([answer], timeout=_PAUSE_S)
         finally:
-            await _cancel_all(answer)
+            await end_tasks(answer)
 
     async def _refuse(self, failure: StartFailure) -> Exception:
         refused = RefusedStart(failure.sentence, reason=failure.code, status_code=HTTPStatus.CONFLICT)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import logging
 from types import SimpleNamespace
 from typing import Any
 
 from jupyterhub import orm, roles
+from jupyterhub.apihandlers.users import UserAPIHandler, UserServerAPIHandler
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import DummyAuthenticator
 from jupyterhub.handlers.base import BaseHandler
@@ -28,7 +31,9 @@ class RealHub:
     :ivar app: to be JupyterHub's one instance.
     """
 
-    def __init__(self, config: dict[str, Any], *, spawner_class: type[KubeSpawner] = GPUSpawner) -> None:
+    def __init__(
+        self, config: dict[str, Any], *, spawner_class: type[KubeSpawner] = GPUSpawner, **settings: object
+    ) -> None:
         db = orm.new_session_factory("sqlite:///:memory:")()
         for role in roles.get_default_roles():
             roles.create_role(db, role)
@@ -42,10 +47,12 @@ class RealHub:
             "eventlog": SimpleNamespace(emit=lambda **_: None),
             "hub": Hub(ip="127.0.0.1", port=8081),
             "log": logging.getLogger("real-hub"),
-            "proxy": SimpleNamespace(delete_user=_delete_route),
+            "proxy": SimpleNamespace(add_user=_change_route, delete_user=_change_route),
             "slow_spawn_timeout": 30,
             "spawner_class": spawner_class,
             "statsd": SimpleNamespace(timing=lambda *_: None, incr=lambda _: None),  # JupyterHub 5
+            "hub_version": "",
+            **settings,
         }
         self._users = UserDict(lambda: db, self.settings)
         self.settings["users"] = self._users
@@ -66,6 +73,15 @@ class RealHub:
         roles.assign_default_roles(db, entity=orm_user)
         return self._users[orm_user.id]
 
+    def list_active(self) -> list[KubeSpawner]:
+        """Return the spawners of all servers that start, run or stop."""
+        self.settings["db"].rollback()
+        found = [spawner for user in self._users.values() for spawner in user.spawners.values()]
+        return [spawner for spawner in found if spawner.active]
+
+    def find_user(self, name: str) -> User:
+        return self._users[name]
+
     def make_handler(self, headers: dict[str, str] | None = None, *, method: str = "POST") -> BaseHandler:
         """Return a handler as tornado makes it for a request."""
         connection = SimpleNamespace(set_close_callback=lambda _: None)
@@ -77,6 +93,32 @@ class RealHub:
         handler = BaseHandler(self.application, request)
         handler._jupyterhub_user = None
         return handler
+
+    async def ask(self, method: str, user: str, server: str | None, body: object = None) -> int:
+        """Do what JupyterHub does of a request for one of a user's servers, or for the user; return the status.
+
+        The token that asks may do everything.
+        """
+        kind, names = (UserAPIHandler, (user,)) if server is None else (UserServerAPIHandler, (user, server))
+        request = self.make_handler(method=method).request
+        request.body = b"" if body is None else json.dumps(body).encode()
+        handler = kind(self.application, request)
+        handler._jupyterhub_user = SimpleNamespace(name="the token's", kind="service", admin=True)
+        handler.parsed_scopes = {}
+        answer = inspect.unwrap(getattr(kind, method.lower()))
+        status: int
+        try:
+            await asyncio.create_task(answer(handler, *names))
+            status = handler.get_status()
+        except web.HTTPError as error:
+            status = error.status_code
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  # as tornado; the start may have been cancelled
+            self.settings["log"].exception("%s %s/%s", method, user, server)
+            self.settings["db"].rollback()
+            status = 500
+        if self.settings["db"].dirty:  # at the end of each request
+            self.settings["db"].rollback()
+        return status
 
     def open_form(self, user: User, headers: dict[str, str] | None = None) -> KubeSpawner:
         """Do what JupyterHub does of a request for the form before it asks for the form."""
@@ -100,5 +142,5 @@ class RealHub:
         return user.orm_user.orm_spawners[""].user_options
 
 
-async def _delete_route(*_: object) -> None:
+async def _change_route(*_: object) -> None:
     pass

@@ -333,6 +333,7 @@ async def cancel_start(hub: RealHub, user: User, server: WatchServer) -> None:
     starting = asyncio.create_task(hub.start(user, CHOICE))
     while PODS not in [(each.method, each.path) for each in server.requests]:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
+    assert user.spawners[""].pending == "spawn"
     spawn = user.spawners[""]._spawn_future
     spawn.cancel()
     while not spawn.done():  # noqa: ASYNC110  # an event would be set a turn later
@@ -362,14 +363,14 @@ async def test_a_user_is_stopped_in_the_very_turn_of_the_event_loop_in_which_the
     assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
 
 
-async def test_a_cancelled_start_has_not_failed_in_the_turn_of_the_event_loop_in_which_it_ends(
+async def test_a_cancelled_start_is_active_and_has_not_failed_in_the_turn_of_the_event_loop_in_which_it_ends(
     make_hub: MakeHub, server: WatchServer
 ):
     hub = make_hub()
     user = hub.add_user("ada")
     await cancel_start(hub, user, server)
     spawner = user.spawners[""]
-    assert (user.get_spawner("", replace_failed=True) is spawner, spawner.active) == (True, False)
+    assert (user.get_spawner("", replace_failed=True) is spawner, spawner.active) == (True, True)
 
 
 async def test_a_cancelled_start_is_not_ready_in_the_second_before_jupyterhub_stops_it(

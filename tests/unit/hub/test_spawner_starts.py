@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
-from tests.unit.hub.starts import GPU_OPTIONS
+from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import HANG, WatchServer, break_off, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
 
@@ -342,3 +343,24 @@ async def test_a_stop_that_fails_says_why_in_the_log(
     with pytest.raises(ApiException, match="403"):
         await spawner.stop()
     assert f"Cannot stop {spawner._log_name}" in caplog.text
+
+
+async def test_a_cancelled_start_sends_no_pod_although_a_hook_ignores_the_cancellation(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    """As ``asyncio.wait_for`` of Python 3.11 does where the answer comes at that moment."""
+    entered = asyncio.Event()
+
+    async def ignore_cancellation(_: object, pod: Any) -> Any:
+        entered.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return pod
+
+    spawner = make_spawner(kubespawner={"modify_pod_hook": ignore_cancellation})
+    await begin(spawner, dict(GPU_OPTIONS))
+    start = spawner.start()
+    await entered.wait()
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    assert [each.path for each in server.requests if each.method == "POST" and each.path.endswith("/pods")] == []

@@ -250,8 +250,8 @@ async def eventually(condition: Callable[[], object], *, timeout_s: float = 30.0
 
 
 @asynccontextmanager
-async def serve_watches() -> AsyncIterator[WatchServer]:
-    server = WatchServer()
+async def serve_watches(server: WatchServer | None = None) -> AsyncIterator[WatchServer]:
+    server = server or WatchServer()
     server.open_.set()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)

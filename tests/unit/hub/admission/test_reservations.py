@@ -61,7 +61,9 @@ class Hub:
             pod_reflector=self.reflector,
             _spawn_pending=is_pending,
             _start_pending=False,
+            _spawn_future=None,
             _start_future=None,
+            has_open_start=False,
         )
 
     def put(
@@ -226,6 +228,52 @@ async def test_a_pod_from_before_of_another_type_counts_besides_the_start(hub: H
     hub.put(gpu="t4")
     hub.ledger.reserve(hub.spawner(), TWO)
     assert hub.servers() == [("ada", "", "t4", 1), ("ada", "", "a100", 2)]
+
+
+@pytest.mark.parametrize(("first", "second", "count"), [(2, 1, 2), (1, 2, 2)])
+async def test_of_two_starts_of_one_server_the_larger_counts(hub: Hub, first: int, second: int, count: int):
+    """JupyterHub has two spawners of a server while an earlier start still ends."""
+    ending = hub.spawner()
+    hub.ledger.reserve(ending, replace(TWO, count=first))
+    hub.ledger.reserve(hub.spawner(), replace(TWO, count=second))
+    assert hub.servers() == [("ada", "", "a100", count)]
+    ending._spawn_pending = False
+    assert hub.servers() == [("ada", "", "a100", second)]
+
+
+async def test_a_start_counts_until_it_ends_although_a_later_one_of_the_server_has_ended(hub: Hub):
+    first, second = hub.spawner(), hub.spawner()
+    hub.ledger.reserve(first, TWO)
+    hub.ledger.reserve(second, replace(TWO, count=1))
+    second._spawn_pending = False
+    assert hub.servers() == [("ada", "", "a100", 2)]
+    first._spawn_pending = False
+    assert hub.servers() == []
+
+
+async def test_two_starts_of_one_server_with_different_types_both_count(hub: Hub):
+    hub.ledger.reserve(hub.spawner(), TWO)
+    hub.ledger.reserve(hub.spawner(), replace(TWO, gpu="t4"))
+    assert hub.servers() == [("ada", "", "a100", 2), ("ada", "", "t4", 2)]
+
+
+async def test_a_cancelled_start_counts_until_jupyterhub_has_stopped_the_server(hub: Hub):
+    spawner = hub.spawner()
+    hub.ledger.reserve(spawner, TWO)
+    spawner._spawn_pending, spawner.has_open_start = False, True
+    assert hub.servers() == [("ada", "", "a100", 2)]
+    spawner.has_open_start = False
+    assert hub.servers() == []
+
+
+async def test_the_pod_of_one_start_ends_no_reservation_of_another(hub: Hub):
+    first, second = hub.spawner(), hub.spawner()
+    hub.ledger.reserve(first, TWO)
+    hub.ledger.reserve(second, replace(TWO, count=1))
+    with hub.ledger.track_creation(second):
+        pass
+    give_up(hub, second)
+    assert hub.servers() == [("ada", "", "a100", 2)]
 
 
 async def test_a_start_that_ends_before_a_pod_was_asked_for_holds_nothing(hub: Hub):

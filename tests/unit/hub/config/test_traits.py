@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
 import pytest
 import yaml
 from kubespawner import KubeSpawner
@@ -81,3 +84,64 @@ def test_no_name_of_ours_takes_the_place_of_one_of_kubespawners_by_accident():
         if not getattr(value.fget if isinstance(value, property) else value, "__override__", False)
     }
     assert {name for name in taken if not name.startswith("__")} == meant
+
+
+# -- one object for the settings of all spawners -----------------------------------------------------------------------
+
+
+def make_traits(**settings: Any) -> GPUSpawnerTraits:
+    traits = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": settings}))
+    traits.share_settings()
+    return traits
+
+
+def peek(traits: GPUSpawnerTraits, name: str) -> Any:
+    """Return what the object holds, as no reading of the trait does."""
+    return traits._trait_values[name]
+
+
+def test_spawners_with_the_same_settings_share_them():
+    rules = {"users": {"ada": {"max_gpus": 1}}}
+    one, same, other = make_traits(policy=rules), make_traits(policy=rules), make_traits(policy={"default": {}})
+    assert (peek(one, "policy") is peek(same, "policy"), peek(one, "policy") is peek(other, "policy")) == (True, False)
+    assert [each.collect_settings()["policy"] for each in (one, same)] == [rules, rules]
+    assert peek(one, "policy") is peek(same, "policy")
+
+
+@pytest.mark.parametrize("values", [{"max": True}, {"max": 1}, {"max": 1.0}])
+def test_values_that_python_takes_for_equal_are_not_shared(values: dict[str, object]):
+    make_traits(cpu={"max": True}), make_traits(cpu={"max": 1}), make_traits(cpu={"max": 1.0})
+    assert repr(make_traits(cpu=values).collect_settings()["cpu"]) == repr(values)
+
+
+def test_a_hook_that_changes_a_setting_in_place_changes_it_for_one_spawner():
+    rules = {"users": {"ada": {"max_gpus": 1}}}
+    one, other = make_traits(policy=rules), make_traits(policy=rules)
+    one.policy["users"]["ada"]["max_gpus"] = 8
+    assert [each.collect_settings()["policy"]["users"]["ada"] for each in (one, other, make_traits(policy=rules))] == [
+        {"max_gpus": 8},
+        {"max_gpus": 1},
+        {"max_gpus": 1},
+    ]
+
+
+def test_a_setting_that_is_assigned_is_read_back():
+    one, rules = make_traits(policy={"default": {"max_gpus": 1}}), {"default": {"max_gpus": 2}}
+    one.policy = rules
+    assert (one.policy, one.collect_settings()["policy"]) == (rules, rules)
+
+
+def test_one_more_spawner_costs_little_however_many_users_have_rules():
+    rules = {"users": {f"user{number}": {"max_gpus": 2} for number in range(5000)}}
+
+    def measure(**settings: Any) -> float:
+        first = make_traits(**settings)
+        tracemalloc.start()
+        try:
+            kept = [make_traits(**settings) for _ in range(4)]
+            return tracemalloc.get_traced_memory()[0] / len([*kept, first])
+        finally:
+            tracemalloc.stop()
+
+    most_more_bytes = 100e6 / 5000
+    assert measure(policy=rules) - measure() < most_more_bytes
