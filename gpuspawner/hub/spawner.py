@@ -26,7 +26,8 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
-from gpuspawner.hub.config.traits import STARTS_FROM_LINKS, GPUSpawnerTraits
+from gpuspawner.hub.config.shared_dict import share_settings
+from gpuspawner.hub.config.traits import SETTING_TRAITS, STARTS_FROM_LINKS, GPUSpawnerTraits
 from gpuspawner.hub.errors import (
     FailureCount,
     explain_cluster_error,
@@ -107,7 +108,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         self.open_starts = OpenStarts()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
-        self.share_settings()
+        share_settings(self, SETTING_TRAITS)
         self.api = private_api.make_pod_creating_api(self.api)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.

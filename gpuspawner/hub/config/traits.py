@@ -5,16 +5,13 @@ Structured options are plain ``Dict`` traits; :mod:`gpuspawner.settings` validat
 
 from __future__ import annotations
 
-import marshal
-from collections.abc import MutableMapping
-from contextlib import suppress
-from copy import deepcopy
 from itertools import takewhile
 from typing import Any, ClassVar
 
-from traitlets import Bool, Dict, Enum, Float, HasTraits, List, TraitType, Unicode
+from traitlets import Bool, Enum, Float, List, TraitType, Unicode
 from traitlets.config import Config, LoggingConfigurable
-from typing_extensions import override
+
+from gpuspawner.hub.config.shared_dict import SharedDict
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
@@ -24,47 +21,7 @@ SETTING_TRAITS = (
 STARTS_FROM_LINKS = "start"
 LINK_BEHAVIORS = ("confirm", STARTS_FROM_LINKS)
 """Values of the trait ``links``, the default first."""
-_MAX_SHARED = 256
-"""Maximum number of values that :meth:`GPUSpawnerTraits.share_settings` keeps for new spawners."""
 _FORM_TRAITS = frozenset({"options_form", "options_from_form"})
-
-
-class _SharedValue(dict[str, Any]):
-    """A setting's value that several spawners share; nothing may change it."""
-
-
-class _SharedDict(Dict):
-    """A trait whose value all spawners share, until something reads the trait of one spawner.
-
-    A site may have 5,000 users, each with a rule of policy, and a spawner for each of them. If each spawner had a copy
-    of all rules, as traitlets makes it, they would take 5 GB. Group overrides and hooks may change the value that they
-    read in place, so a spawner from which the trait is read gets a copy.
-    """
-
-    @override
-    def get(self, obj: HasTraits, cls: type[Any] | None = None) -> dict[str, Any] | None:
-        """Return the spawner's own value, which the caller may change in place."""
-        value = super().get(obj, cls)
-        if type(value) is _SharedValue:
-            value = obj._trait_values[str(self.name)] = deepcopy(dict(value))
-        return value
-
-    def peek(self, obj: HasTraits) -> dict[str, Any] | None:
-        """Return the value without a copy; the caller must not change it."""
-        value = obj._trait_values.get(str(self.name))
-        return dict(value) if type(value) is _SharedValue else self.get(obj)
-
-    def share(self, obj: HasTraits, values: MutableMapping[object, dict[str, Any]]) -> None:
-        """Let a spawner share its value with others.
-
-        :param values: name and value as bytes → the object that spawners with this value share; the method adds it.
-        """
-        name = str(self.name)
-        value = obj._trait_values.get(name)
-        if type(value) is dict and value:
-            with suppress(ValueError):  # marshal refuses objects that are not of built-in types
-                # Python takes True and 1 for equal, marshal does not.
-                obj._trait_values[name] = values.setdefault((name, marshal.dumps(value, 2)), _SharedValue(value))
 
 
 class GPUSpawnerTraits(LoggingConfigurable):
@@ -73,7 +30,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
     The examples in the help texts are Helm values of zero-to-jupyterhub.
     """
 
-    images = _SharedDict(
+    images = SharedDict(
         allow_none=True,
         help="""
         Container images that users may pick, by slug. Left out: `KubeSpawner.image` is the only one.
@@ -103,7 +60,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    custom_images = _SharedDict(
+    custom_images = SharedDict(
         allow_none=True,
         help="""
         Whether users may also enter an image reference. Left out: they may pick only from `images`. ::
@@ -125,7 +82,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    cpu = _SharedDict(
+    cpu = SharedDict(
         allow_none=True,
         help="""
         Bounds of the CPU limit in cores. Left out: from half a core to what the largest node has. The default is then
@@ -144,7 +101,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    memory = _SharedDict(
+    memory = SharedDict(
         allow_none=True,
         help="""
         Bounds of the memory limit. Left out: from 1 GiB to what the largest node has. The default is then
@@ -164,7 +121,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    run_time = _SharedDict(
+    run_time = SharedDict(
         allow_none=True,
         help="""
         Bounds of the run time, which users choose under "More". Left out: users do not choose, and servers have no time
@@ -183,7 +140,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    shared_memory = _SharedDict(
+    shared_memory = SharedDict(
         allow_none=True,
         help="""
         Bounds of the size of /dev/shm, which users may choose under "More". Left out: users do not choose, and the GPU
@@ -202,7 +159,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    priorities = _SharedDict(
+    priorities = SharedDict(
         allow_none=True,
         help="""
         Priorities that users may pick under "More", by slug; the first one is the default. Left out: users do not
@@ -226,7 +183,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    gpus = _SharedDict(
+    gpus = SharedDict(
         allow_none=True,
         help="""
         GPU types that users may pick, by slug. They precede the types that gpuspawner finds by node labels (see
@@ -263,7 +220,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    presets = _SharedDict(
+    presets = SharedDict(
         allow_none=True,
         help="""
         Named bundles of choices, each started with one button, by slug. A preset with `kubespawner_override`,
@@ -317,7 +274,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    accelerators = _SharedDict(
+    accelerators = SharedDict(
         allow_none=True,
         help="""
         Changes to the built-in table of GPU models, by model. The table has names and memory sizes for types that
@@ -472,7 +429,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    policy = _SharedDict(
+    policy = SharedDict(
         allow_none=True,
         help="""
         Who may have what. Left out: every user may have everything on offer. ::
@@ -509,7 +466,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    pools = _SharedDict(
+    pools = SharedDict(
         allow_none=True,
         help="""
         GPUs that the members of some groups share, by slug. All of their servers together hold at most `max_gpus`. ::
@@ -530,7 +487,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    queue = _SharedDict(
+    queue = SharedDict(
         allow_none=True,
         help="""
         A queue of Kueue (https://kueue.sigs.k8s.io) for servers with a GPU. Left out: servers do not use a queue. ::
@@ -577,17 +534,6 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """,
     ).tag(config=True)
 
-    _shared_settings: ClassVar[dict[object, dict[str, Any]]] = {}
-
-    def share_settings(self) -> None:
-        """Let this spawner and all spawners with the same settings share one object for each setting."""
-        if len(self._shared_settings) >= _MAX_SHARED:  # Spawners keep what they share already.
-            self._shared_settings.clear()
-        for name in SETTING_TRAITS:
-            trait = getattr(type(self), name)
-            if isinstance(trait, _SharedDict):
-                trait.share(self, self._shared_settings)
-
     def collect_settings(self) -> dict[str, Any]:
         """Return the configured value of each trait in :data:`SETTING_TRAITS` that is not None.
 
@@ -595,7 +541,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """
         kind = type(self)
         written = {
-            name: trait.peek(self) if isinstance(trait := getattr(kind, name), _SharedDict) else getattr(self, name)
+            name: trait.peek(self) if isinstance(trait := getattr(kind, name), SharedDict) else getattr(self, name)
             for name in SETTING_TRAITS
         }
         return {name: value for name, value in written.items() if value is not None}

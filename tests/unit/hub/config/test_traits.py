@@ -10,6 +10,7 @@ import yaml
 from kubespawner import KubeSpawner
 from traitlets.config import Config, SingletonConfigurable
 
+from gpuspawner.hub.config.shared_dict import share_settings
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings import Settings
@@ -91,7 +92,7 @@ def test_no_name_of_ours_takes_the_place_of_one_of_kubespawners_by_accident():
 
 def make_traits(**settings: Any) -> GPUSpawnerTraits:
     traits = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": settings}))
-    traits.share_settings()
+    share_settings(traits, SETTING_TRAITS)
     return traits
 
 
