@@ -49,7 +49,11 @@ async def test_the_demo_lacks_no_storage(
     server.put("/api/v1/namespaces", {"metadata": {"name": "jhub"}})
     await doctor("-f", str(values), "--output", "json")
     found = json.loads(capsys.readouterr().out)["findings"]
-    assert {each["code"] for each in found if "type" not in each["code"]} <= {"hub-missing", "limit-too-large"}
+    assert {each["code"] for each in found if "type" not in each["code"]} <= {
+        "hub-missing",
+        "limit-too-large",
+        "new-nodes-unlikely",
+    }
 
 
 async def test_notes_are_no_fault(server: WatchServer, doctor: Doctor, capsys: pytest.CaptureFixture[str]):

@@ -180,7 +180,7 @@ def test_the_form_says_why_a_saved_amount_is_gone():
 
 def test_a_link_to_a_preset_fills_in_its_amounts():
     limits = unread(CAPPED)
-    filled = fill_fields(limits.full_catalog, typed={"preset": "plain"}, allowance=limits)
+    filled = fill_fields(limits.full_catalog, typed={"preset": "plain"}, is_link=True, allowance=limits)
     assert filled.values["cpu"] == "1"
 
 
