@@ -166,7 +166,7 @@ def _not_in(label: str, *values: str) -> dict[str, Any]:
 
 
 def _tolerated(*keys: str) -> list[dict[str, str]]:
-    return [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+    return [{"key": key, "operator": "Exists"} for key in keys]
 
 
 NVIDIA, AMD, SLICE = "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -279,7 +279,7 @@ DESCRIBED = Site(
             most=4,
             spec={
                 "nodeSelector": {PRODUCT: A100},
-                "tolerations": _tolerated(NVIDIA),
+                "tolerations": [EXISTS],
                 "runtimeClassName": "nvidia",
             },
             shm=(1, 2),
@@ -312,7 +312,7 @@ DESCRIBED = Site(
             resource=NVIDIA,
             vendor="nvidia",
             most=4,
-            spec={"tolerations": _tolerated(NVIDIA), "runtimeClassName": "nvidia"},
+            spec={"tolerations": [EXISTS], "runtimeClassName": "nvidia"},
             expressions=(_in(PRODUCT, A100, T4),),
             shm=(1, 2),
         ),
@@ -456,7 +456,7 @@ FIXED = Site(
             resource=NVIDIA,
             vendor="nvidia",
             most=4,
-            spec={"nodeSelector": {PRODUCT: A100}, "tolerations": _tolerated(NVIDIA)},
+            spec={"nodeSelector": {PRODUCT: A100}, "tolerations": [EXISTS]},
         ),
     },
     presets=("small", "train", "staff"),
