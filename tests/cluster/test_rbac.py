@@ -121,7 +121,7 @@ def of_new_nodes(site: Site, user: str) -> Any:
 
 def of_node_groups(site: Site, user: str) -> Any:
     outcome, sentence = site.verdict(user, gpu=GROWING)
-    return outcome, sentence.split(". ", 1)[1]
+    return outcome, sentence.partition(". ")[2].partition(";")[0]
 
 
 def of_a_runtime_class(site: Site, user: str) -> Any:
@@ -171,8 +171,8 @@ LOSSES = {
     ),
     "autoscaler": Loss(
         look=of_node_groups,
-        whole=("unknown", "All node groups have their largest size; your server waits up to 5 min."),
-        without=("unknown", "One may be added; your server waits up to 5 min."),
+        whole=("unknown", "All node groups have their largest size"),
+        without=("unknown", "One may be added"),
     ),
     "queue-quotas": Loss(
         look=in_a_queue,
