@@ -16,7 +16,7 @@ _HEAD = """\
 of both ends with the hub's namespace, such as `gpuspawner-nodes-jupyterhub`, so
 [two hubs](../how-to/two-hubs.md) share none. You may leave out every part but the first, and the first if
 zero-to-jupyterhub creates its own role (`rbac.create`, on by default): that role includes it. A Role holds in the
-servers' namespace, a ClusterRole in the whole cluster.
+servers' namespace unless another one is named, a ClusterRole in the whole cluster.
 
 The hub also makes requests that every account may make: it checks its own rights (SelfSubjectAccessReview), and
 whether the cluster serves `karpenter.sh/v1`, `node.k8s.io/v1`, `resource.k8s.io/v1`, `scheduling.k8s.io/v1` and
@@ -40,7 +40,8 @@ def page() -> str:
 
 def _section(part: str, rights: Iterable[ResourceRight]) -> str:
     found = list(rights)
-    kind = "Role" if found[0].is_namespaced else "ClusterRole"
+    kinds = {"namespace": "Role", "cluster": "ClusterRole"}
+    kind = kinds.get(found[0].scope, f"Role in the namespace `{found[0].scope}`")
     rows = "".join(_row(list(alike)) for _, alike in groupby(found, key=_told))
     return f"## `gpuspawner-{part}`\n\n{kind}.\n\n{_TABLE}{rows}"
 
@@ -53,5 +54,7 @@ def _told(right: ResourceRight) -> tuple[object, ...]:
 def _row(alike: Sequence[ResourceRight]) -> str:
     right = alike[0]
     group = f"`{right.api_group}`" if right.api_group else "core"
-    names = ", ".join(f"`{each.resource}`" for each in alike) + ("" if right.is_granted else ", commented out")
+    names = ", ".join(f"`{each.resource}`" + (f" (only `{each.name}`)" if each.name else "") for each in alike) + (
+        "" if right.is_granted else ", commented out"
+    )
     return f"| {' | '.join((group, names, ', '.join(right.verbs), right.purpose, right.lost))} |\n"

@@ -19,6 +19,7 @@ from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rig
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.endowed import (
     ATTACHING,
+    GROWING,
     IMPOSSIBLE,
     ONLY_DRA,
     PROMISED,
@@ -118,6 +119,11 @@ def of_new_nodes(site: Site, user: str) -> Any:
     return tuple(site.verdict(user, gpu=gpu)[0] for gpu in (SCALED, PROMISED, IMPOSSIBLE))
 
 
+def of_node_groups(site: Site, user: str) -> Any:
+    outcome, sentence = site.verdict(user, gpu=GROWING)
+    return outcome, sentence.partition(". ")[2].partition(";")[0]
+
+
 def of_a_runtime_class(site: Site, user: str) -> Any:
     return site.verdict(user, gpu=SANDBOXED)
 
@@ -162,6 +168,11 @@ LOSSES = {
         look=of_new_nodes,
         whole=("after-scale-up", "after-scale-up", "never"),
         without=("unknown", "after-scale-up", "unknown"),
+    ),
+    "autoscaler": Loss(
+        look=of_node_groups,
+        whole=("unknown", "All node groups have their largest size"),
+        without=("unknown", "One may be added"),
     ),
     "queue-quotas": Loss(
         look=in_a_queue,

@@ -240,6 +240,6 @@ def test_the_header_of_the_rights_counts_them():
     subjects = {
         (subject["kind"], subject["name"], subject["namespace"]) for each in bound for subject in each["subjects"]
     }
-    assert (len(found), len(bound), subjects) == (24, 12, {("ServiceAccount", "hub", "jupyterhub")})
-    assert "Twelve parts, each with its binding." in text
-    assert "change `name: hub` in all twelve." in text
+    assert (len(found), len(bound), subjects) == (26, 13, {("ServiceAccount", "hub", "jupyterhub")})
+    assert "Thirteen parts, each with its binding." in text
+    assert "change `name: hub` in all thirteen." in text

@@ -31,12 +31,14 @@ class Permission(NamedTuple):
     :param resource: plural name, with a subresource if any (``localqueues/pendingworkloads``).
     :param group: API group, empty for core.
     :param namespace: empty if the resource is cluster-scoped, or if the right applies in all namespaces.
+    :param name: name of the only object that the right is for; empty if it is for all objects.
     """
 
     verb: str
     resource: str
     group: str = ""
     namespace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +130,16 @@ ALL_PERMISSIONS = Permission("*", "*", "*")
 
 
 def describe_permissions(rights: Iterable[Permission]) -> str:
-    """Return RBAC rights as part of a sentence, with the verbs of each resource together: ``list, watch nodes``."""
+    """Return RBAC rights as part of a sentence, with the verbs of each resource together: ``list, watch nodes``.
+
+    A right to one object is described with the object's name and namespace.
+    """
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
         resource = f"{right.resource}.{right.group}" if right.group else right.resource
         everywhere = " in all namespaces" if not right.namespace and right.resource in _NAMESPACED_RESOURCES else ""
-        verbs.setdefault((resource, everywhere), []).append(right.verb)
+        one = f" {right.name} in {right.namespace}" if right.name else ""
+        verbs.setdefault((resource, one or everywhere), []).append(right.verb)
     return ", or ".join(f"{', '.join(own)} {resource}{where}" for (resource, where), own in verbs.items())
 
 
@@ -162,7 +168,8 @@ def _list_permissions(role: Mapping[str, object], *, namespace: str) -> Iterator
         for group in as_texts(rule.get("apiGroups")):
             for resource in as_texts(rule.get("resources")):
                 for verb in as_texts(rule.get("verbs")):
-                    yield Permission(verb, resource, group, namespace)
+                    for name in as_texts(rule.get("resourceNames")) or ("",):
+                        yield Permission(verb, resource, group, namespace, name)
 
 
 def _bind_manifests(
@@ -216,6 +223,8 @@ class ResourceRight:
     :param api_group: empty for core.
     :param resource: plural name, with a subresource after a slash.
     :param is_namespaced: whether the right is limited to the servers' namespace.
+    :param elsewhere: another namespace to which the right is limited; empty without.
+    :param name: name of the only object that the right is for; empty if it is for all objects.
     :param is_granted: false if the rule is commented out in ``helm-values/rbac.yaml``.
     :param purpose: sentences that say why the hub needs the right.
     :param lost: sentences that say what does not work without the right.
@@ -229,6 +238,13 @@ class ResourceRight:
     is_granted: bool
     purpose: str
     lost: str
+    elsewhere: str = ""
+    name: str = ""
+
+    @property
+    def scope(self) -> str:
+        """Where the right holds: ``namespace`` (that of the servers), ``cluster``, or the name of a namespace."""
+        return "namespace" if self.is_namespaced else self.elsewhere or "cluster"
 
 
 def read_shipped_rights() -> tuple[ResourceRight, ...]:
@@ -250,22 +266,26 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
     if role.get("kind") not in _ROLES:
         return
     lines, lines_as_shipped = whole.splitlines(), manifest.splitlines()
+    namespace = "" if _is_beside_servers(role) else as_text(role["metadata"].get("namespace"))
     role_comment = _split_comment([*takewhile(_is_comment, filter(None, lines))])
     for rule, number in zip(role["rules"], _find_rule_lines(whole), strict=True):
         own = _split_comment([*takewhile(_is_comment, reversed(lines[:number]))][::-1])
         purpose, lost = own if any(own) else role_comment
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
-                yield ResourceRight(
-                    part=_find_part(role["metadata"]["name"]),
-                    api_group=group,
-                    resource=resource,
-                    verbs=tuple(rule["verbs"]),
-                    is_namespaced=role["kind"] == "Role",
-                    is_granted=lines[number] == lines_as_shipped[number],
-                    purpose=purpose,
-                    lost=lost,
-                )
+                for name in rule.get("resourceNames", [""]):
+                    yield ResourceRight(
+                        part=_find_part(role["metadata"]["name"]),
+                        api_group=group,
+                        resource=resource,
+                        verbs=tuple(rule["verbs"]),
+                        is_namespaced=role["kind"] == "Role" and not namespace,
+                        is_granted=lines[number] == lines_as_shipped[number],
+                        purpose=purpose,
+                        lost=lost,
+                        elsewhere=namespace,
+                        name=name,
+                    )
 
 
 def _find_rule_lines(manifest: str) -> Sequence[int]:

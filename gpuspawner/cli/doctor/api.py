@@ -124,6 +124,7 @@ async def _is_allowed(client: ApiClient, right: Permission, *, account: ServiceA
                 "resource": resource,
                 **({"subresource": below} if below else {}),
                 **({"namespace": right.namespace} if right.namespace else {}),
+                **({"name": right.name} if right.name else {}),
             },
         },
     }

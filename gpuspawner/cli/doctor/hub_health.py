@@ -144,6 +144,7 @@ LOSSES = {
     "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
     "volume-limits": "A node that may take no more volumes counts as one with room: the form may say now too early.",
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
+    "autoscaler": "The form does not say whether the cluster-autoscaler may still grow a node group.",
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
     "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
     "runtime-classes": "For servers with a RuntimeClass, the form says unknown.",
@@ -235,6 +236,8 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
+    if right.resource == "configmaps":
+        return bool(facts.list_objects(ObjectKind.AUTOSCALER_STATUS))
     if facts.requirements is None:
         return True
     match right.resource:
@@ -265,7 +268,7 @@ def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeveri
             return DiagnosisSeverity.WARNING if is_named else DiagnosisSeverity.NOTE
         case "quotas":
             return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
-        case "volume-limits":
+        case "volume-limits" | "autoscaler":
             return DiagnosisSeverity.NOTE
         case "devices":
             return (

@@ -266,6 +266,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     if pod is not None:
         timeout_s = admission.placement.start_timeout_s or spawner.start_timeout
         found = offer.predict_verdict(pod, gpu=admission.gpu, queue=queue, start_timeout_s=timeout_s)
+        found = await offer.add_node_growth(found, gpu=admission.gpu)
     is_settled = not found.needs_alternatives and not refused
     return Explanation(
         options=admission.options,

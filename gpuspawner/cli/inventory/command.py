@@ -90,7 +90,7 @@ class RightStatus:
         return {
             "resource": right.resource,
             "api_group": right.api_group,
-            "namespaced": right.is_namespaced,
+            "namespaced": right.scope != "cluster",
             "allowed": dict(self.allowed),
             "lost": self.lost,
         }
@@ -100,7 +100,7 @@ class RightStatus:
         right = self.right
         name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
         verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
-        return name, "namespace" if right.is_namespaced else "cluster", verbs, self.lost
+        return name, right.scope, verbs, self.lost
 
 
 async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus, ...]:
@@ -123,8 +123,10 @@ def format_rights_table(found: Iterable[RightStatus], *, paint: Paint) -> Iterat
 async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> RightStatus:
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.api_group, "resource": resource, "subresource": subresource}
-    if right.is_namespaced:
-        attributes["namespace"] = cluster.namespace
+    if right.scope != "cluster":
+        attributes["namespace"] = right.elsewhere or cluster.namespace
+    if right.name:
+        attributes["name"] = right.name
     requests = (
         is_allowed(cluster.client, {**attributes, "verb": verb}, timeout_s=_REQUEST_TIMEOUT_S) for verb in right.verbs
     )

@@ -23,7 +23,7 @@ from gpuspawner.core.text.i18n import gettext, ngettext, translate_now
 from gpuspawner.core.text.wording import add_article, join_sentences, join_with_and, make_clause, make_sentence
 from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.wording import format_missing_node
+from gpuspawner.core.verdict.wording import format_missing_node, format_new_node
 
 NEVER_AFTER_S = 10.0
 """If the verdict stays NEVER (the pod can never run) for this many seconds, the hub ends the start. The hub waits this
@@ -196,7 +196,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_answered: bo
     """
     verdict = facts.verdict
     if verdict is not None and verdict.may_add_node:
-        return join_sentences(format_missing_node(verdict), "" if is_answered else gettext("One may be added."))
+        return join_sentences(format_missing_node(verdict), "" if is_answered else format_new_node(verdict))
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP and not is_overdue:
         return join_sentences(gettext("Waiting for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:

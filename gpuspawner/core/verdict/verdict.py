@@ -28,6 +28,7 @@ from functools import partial
 from itertools import chain, compress, islice, product
 from typing import NamedTuple
 
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
@@ -73,8 +74,7 @@ _MAX_COMPARED_CHOICES = 64
 """Limit to save time: a verdict compares this many kinds of pending pods with each node. Pods of one kind have the same
 node selector, affinity and tolerations. It compares further kinds only with the labels of the GPU type."""
 _MAX_COMPARED_NODES = 10_000
-"""Limit to save time: after about this many comparisons of a pending pod with a node, all further pods count as pods
-that fit a node."""
+"""Limit to save time: after this many comparisons of a pending pod with a node, all further pods count as fitting."""
 
 
 def find_pods_ahead(
@@ -220,6 +220,7 @@ class Verdict:
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
     :param may_add_node: for UNKNOWN, whether no known node could take the pod, but a node may be added that could.
+    :param growth: for ``may_add_node``, what the cluster-autoscaler says about adding nodes.
     :param start_timeout_s: for ``may_add_node``, seconds that the server waits at most; None when unknown.
     """
 
@@ -234,6 +235,7 @@ class Verdict:
     reason: str = ""
     age_s: float | None = None
     may_add_node: bool = False
+    growth: NodeGrowth = NodeGrowth.UNSEEN
     start_timeout_s: float | None = None
 
     @property
@@ -552,11 +554,9 @@ class _PodCase:
         ahead = select_runnable_pods(rivals, nodes=could, pools=growing)
         by_preference = sorted(growing, key=_rank_node_pool)
         first = next((each for each in by_preference if has_room_after(each, pod, ahead=rivals)), None)
-        why = (
-            make_sentence(explain_wait(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy))
-            if could
-            else ""
-        )
+        why = ""
+        if could:
+            why = make_sentence(explain_wait(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy))
         if first is not None:
             minutes = [each.minutes for each in (first, *self._scalable_pools) if each.minutes is not None]
             return Verdict(

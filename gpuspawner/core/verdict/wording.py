@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences, make_clause
 from gpuspawner.core.units.duration import format_age, format_clock, format_last_update, format_rough_duration
@@ -24,7 +25,7 @@ def format_verdict(verdict: Verdict) -> str:
             reason = make_clause(verdict.reason)
             return gettext("Can't start: {reason}.", reason=reason) if reason else gettext("Can't start.")
         case Outcome.UNKNOWN if verdict.may_add_node:
-            return join_sentences(format_missing_node(verdict), _format_new_node_wait(verdict))
+            return join_sentences(format_missing_node(verdict), format_new_node(verdict))
         case Outcome.UNKNOWN:
             return _format_unknown(make_clause(verdict.reason), verdict)
 
@@ -65,10 +66,25 @@ def format_missing_node(verdict: Verdict) -> str:
     return gettext("No such node is running: {reason}.", reason=make_clause(verdict.reason))
 
 
-def _format_new_node_wait(verdict: Verdict) -> str:
-    if verdict.start_timeout_s is None:
-        return gettext("One may be added.")
-    return gettext("One may be added; your server waits up to {time}.", time=format_clock(verdict.start_timeout_s))
+def format_new_node(verdict: Verdict) -> str:
+    """Return a sentence that says whether such a node may be added and, if known, how long the server waits for it.
+
+    :param verdict: a verdict with ``may_add_node``.
+    """
+    time = "" if verdict.start_timeout_s is None else format_clock(verdict.start_timeout_s)
+    match verdict.growth:
+        case NodeGrowth.POSSIBLE if time:
+            return gettext("The cluster-autoscaler may add one; your server waits up to {time}.", time=time)
+        case NodeGrowth.POSSIBLE:
+            return gettext("The cluster-autoscaler may add one.")
+        case NodeGrowth.FULL if time:
+            return gettext("All node groups have their largest size; your server waits up to {time}.", time=time)
+        case NodeGrowth.FULL:
+            return gettext("All node groups have their largest size.")
+        case NodeGrowth.UNSEEN if time:
+            return gettext("One may be added; your server waits up to {time}.", time=time)
+        case NodeGrowth.UNSEEN:
+            return gettext("One may be added.")
 
 
 def _format_now(verdict: Verdict) -> str:

@@ -27,6 +27,7 @@ from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.pod_status import has_other_gates, is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
+from gpuspawner.kube.resources.autoscaler_status import NodeGrowthReader
 from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
@@ -55,6 +56,7 @@ class Offer:
     :param quotas: reads the resources that a namespace's ResourceQuotas still allow; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
     :param queues: reads Kueue's queues and the positions of pods in them; None without a cluster.
+    :param autoscaler: reads what the cluster-autoscaler says about its node groups; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, at which the hub stops waiting for the API server;
         None = only the timeout of each request limits the wait.
     :param cache: caches parts of the form between requests; None disables caching.
@@ -67,6 +69,7 @@ class Offer:
     quotas: ResourceQuotas | None = None
     limit_ranges: LimitRanges | None = None
     queues: QueuePlaces | None = None
+    autoscaler: NodeGrowthReader | None = None
     answer_by: float | None = None
     cache: FormCache | None = None
 
@@ -90,9 +93,22 @@ class Offer:
             self.inventory,
             gpu=gpu,
             queue=queue,
-            new_nodes=(self.catalog if gpu is None else gpu).new_nodes,
+            new_nodes=self._may_add_nodes(gpu),
             start_timeout_s=start_timeout_s,
         )
+
+    async def add_node_growth(self, verdict: Verdict, *, gpu: GPUType | None) -> Verdict:
+        """Return a verdict with what the cluster-autoscaler says about adding nodes, if the verdict depends on that.
+
+        :param verdict: a result of :meth:`predict_verdict`.
+        :param gpu: the server's GPU type; None for a server without a GPU.
+        """
+        if self.autoscaler is None or not verdict.may_add_node or not self._may_add_nodes(gpu):
+            return verdict
+        return replace(verdict, growth=await self.autoscaler.read_growth(wait_s=self.wait_s))
+
+    def _may_add_nodes(self, gpu: GPUType | None) -> bool:
+        return (self.catalog if gpu is None else gpu).new_nodes
 
     async def add_volume_topology(
         self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None
@@ -237,6 +253,7 @@ class _Cluster:
     quotas: ResourceQuotas
     limit_ranges: LimitRanges
     queues: QueuePlaces
+    autoscaler: NodeGrowthReader
     used_at: float
     nodes: tuple[Node, ...] | None = None
     catalogs: dict[tuple[ParsedSettings, str, OwnResources], Catalog] = field(default_factory=dict)
@@ -298,6 +315,7 @@ class OfferFactory:
                 quotas=ResourceQuotas(api),
                 limit_ranges=LimitRanges(api),
                 queues=QueuePlaces(api.api_client),
+                autoscaler=NodeGrowthReader(api.api_client),
                 used_at=now,
             )
         cluster.used_at = now
@@ -368,6 +386,7 @@ class OfferFactory:
             quotas=cluster.quotas,
             limit_ranges=cluster.limit_ranges,
             queues=cluster.queues,
+            autoscaler=cluster.autoscaler,
             answer_by=answer_by,
             cache=self._cache,
         )

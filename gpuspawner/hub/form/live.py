@@ -108,7 +108,7 @@ async def build_live(
     if selection is None:
         return live
     await previews.prepare(selection)
-    live = replace(live, verdict=(found := _predict_verdict(selection, previews)))
+    live = replace(live, verdict=(found := await _predict_verdict(selection, previews)))
     if not found.needs_alternatives:
         return live
     availability = dict(zip(offer.catalog.gpus, counts, strict=True))
@@ -164,7 +164,7 @@ async def _predict_presets(
     for slug, selection in islice(selections, _MAX_PRESETS):
         try:
             await previews.prepare(selection)
-            found[slug] = _predict_verdict(selection, previews)
+            found[slug] = await _predict_verdict(selection, previews)
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
     # Drop presets with an unknown outcome, except the selected one, so that the form does not repeat the reason for
@@ -218,20 +218,20 @@ async def _find_preset_variants(
     found = []
     for other in islice(list_preset_variants(selection, reach), _MAX_PRESETS):
         await previews.prepare(other)
-        if _predict_verdict(other, previews).outcome is Outcome.NOW:
+        if (await _predict_verdict(other, previews)).outcome is Outcome.NOW:
             found.append(other)
     return tuple(found[:MAX_ALTERNATIVES])
 
 
-def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
+async def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
     offer = previews.offer
     pod = previews.find_pod(selection)
     if pod is None:
         return Verdict(outcome=Outcome.UNKNOWN)
     gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
-    return offer.predict_verdict(
-        pod, gpu=gpu, queue=previews.find_queue(selection), start_timeout_s=previews.find_start_timeout(selection)
-    )
+    timeout_s = previews.find_start_timeout(selection)
+    found = offer.predict_verdict(pod, gpu=gpu, queue=previews.find_queue(selection), start_timeout_s=timeout_s)
+    return await offer.add_node_growth(found, gpu=gpu)
 
 
 def _list_free_types(

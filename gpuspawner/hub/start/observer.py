@@ -177,7 +177,8 @@ class StartObserver:
             return None
         self._judged_at = self._feed.elapsed_s
         with self._throttle.measure():
-            self._verdict = offer.predict_verdict(located, gpu=self._feed.gpu)
+            found = offer.predict_verdict(located, gpu=self._feed.gpu)
+        self._verdict = await offer.add_node_growth(found, gpu=self._feed.gpu)
         return self._verdict
 
 

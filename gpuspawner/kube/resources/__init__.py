@@ -5,6 +5,7 @@ Callers pass the hub's `kubernetes_asyncio` client and get objects of `gpuspawne
 If the cluster lacks a resource, or the hub may not read the resource, the modules raise no error: the result is empty,
 None or marked as unknown.
 
+- `autoscaler_status`: read on demand whether the node groups of the cluster-autoscaler may grow.
 - `dra_devices`: watch the DeviceClasses, ResourceSlices and ResourceClaims of Dynamic Resource Allocation (DRA).
 - `karpenter_node_pools`: list Karpenter's NodePools every 10 s.
 - `resource_quotas`: read on demand a namespace's LimitRanges, and how much its ResourceQuotas leave for new pods.
@@ -14,6 +15,7 @@ None or marked as unknown.
   that does not exist yet, read the queue's quotas and the priorities of the Workloads that wait there.
 """
 
+from gpuspawner.kube.resources.autoscaler_status import NodeGrowthReader
 from gpuspawner.kube.resources.dra_devices import DRADevices
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
 from gpuspawner.kube.resources.queue_places import QueuePlaces
@@ -24,6 +26,7 @@ __all__ = [
     "DRADevices",
     "KarpenterNodePools",
     "LimitRanges",
+    "NodeGrowthReader",
     "QueuePlaces",
     "QuotasAPI",
     "ResourceQuotas",

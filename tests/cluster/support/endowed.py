@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
+import yaml
 from kubernetes.client import (
     ApiClient,
     AuthorizationV1Api,
@@ -42,6 +44,8 @@ IMPOSSIBLE = "impossible"
 """One on nodes that have no GPU, by a resource that is not a DRA driver's; no autoscaler adds more of them."""
 ONLY_DRA = "l40s"
 """One that only a DRA driver offers."""
+GROWING = "growing"
+"""One that the cluster-autoscaler may add, as far as the admin knows; its only node group has its largest size."""
 PROMISED = "promised"
 """One that the settings say may be added."""
 SANDBOXED = KINDS["T4"].slug
@@ -102,7 +106,7 @@ class Site:
         binding = self._binding(part)
         name = binding["metadata"]["name"]
         if binding["kind"] == "RoleBinding":
-            rbac.delete_namespaced_role_binding(name, self.namespace)
+            rbac.delete_namespaced_role_binding(name, binding["metadata"]["namespace"])
         else:
             rbac.delete_cluster_role_binding(name)
         try:
@@ -145,7 +149,8 @@ def is_allowed(api: ApiClient, right: ResourceRight, verb: str, *, user: str, na
         "group": right.api_group,
         "resource": resource,
         "subresource": subresource,
-        "namespace": namespace if right.is_namespaced else "",
+        "namespace": namespace if right.is_namespaced else right.elsewhere,
+        "name": right.name,
     }
     review = {"spec": {"user": user, "resourceAttributes": attributes}}
     return bool(AuthorizationV1Api(api).create_subject_access_review(review).status.allowed)
@@ -161,6 +166,7 @@ def endowed(cluster: Cluster, api: ApiClient, namespace: str, **how: Any) -> Ite
         stack.enter_context(labelled(api, _GKE_NODES, "cloud.google.com/gke-nodepool", None))
         stack.enter_context(kinds_served(api))
         stack.enter_context(_node_pool(api))
+        stack.enter_context(_node_groups(api))
         labels = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
         stack.enter_context(node_with_devices(api, "dra", labels=labels, devices=4))
         stack.enter_context(_volumes(cluster, api, namespace))
@@ -194,6 +200,7 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
         gpus={
             SCALED: _gpu_type("Scaled", **{GPU_NAME: "l4"}),
             IMPOSSIBLE: {**_gpu_type("Impossible", **{_MACHINE: "m7i.4xlarge"}), "resource": "amd.com/gpu"},
+            GROWING: {**_gpu_type("Growing", **{GPU_NAME: "b300"}), "new_nodes": "possible"},
             PROMISED: {
                 **_gpu_type("Promised", **{GPU_NAME: "gb200"}),
                 "scale_up": {"max_nodes": 1, "gpus_per_node": 2, "minutes": 5},
@@ -277,6 +284,25 @@ def _node_pool(api: ApiClient) -> Iterator[None]:
         yield
     finally:
         objects.delete_cluster_custom_object(**NODE_POOLS, name=SCALED)
+
+
+@contextmanager
+def _node_groups(api: ApiClient) -> Iterator[None]:
+    """Have the status of a cluster-autoscaler, as it writes it; none runs here."""
+    core, namespace, name = CoreV1Api(api), "kube-system", "cluster-autoscaler-status"
+    written = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f %z} UTC"
+    group = {
+        "name": "gpus",
+        "health": {"status": "Healthy", "cloudProviderTarget": 4, "minSize": 0, "maxSize": 4},
+        "scaleUp": {"status": "NoActivity"},
+    }
+    status = yaml.safe_dump({"time": written, "autoscalerStatus": "Running", "nodeGroups": [group]}, sort_keys=False)
+    metadata = {"name": name, "annotations": {"cluster-autoscaler.kubernetes.io/last-updated": written}}
+    core.create_namespaced_config_map(namespace, {"metadata": metadata, "data": {"status": status}})
+    try:
+        yield
+    finally:
+        core.delete_namespaced_config_map(name, namespace)
 
 
 @contextmanager

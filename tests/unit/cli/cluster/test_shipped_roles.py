@@ -80,16 +80,17 @@ def test_where_users_have_namespaces_of_their_own_all_roles_are_for_the_whole_cl
     documents = yaml.safe_load_all((data_dir("helm-values") / "rbac.yaml").read_text())
     found = build_role_grants(documents, account=HUB, namespace="jhub", has_user_namespaces=True)
     rights = {right for grant in found for right in grant.rights}
-    assert {right.namespace for right in rights} == {""}
+    # Only the status of the cluster-autoscaler is elsewhere, in a namespace of the cluster.
+    elsewhere = {right for right in rights if right.namespace}
+    assert elsewhere == {Permission("get", "configmaps", "", "kube-system", "cluster-autoscaler-status")}
     assert {
         Permission("create", "namespaces"),
         Permission("delete", "pods"),
         Permission("list", "resourcequotas"),
     } <= rights
-    assert {each["kind"] for grant in found for each in grant.manifests} == {"ClusterRole", "ClusterRoleBinding"}
-    assert {each["roleRef"]["kind"] for grant in found for each in grant.manifests if "roleRef" in each} == {
-        "ClusterRole"
-    }
+    of_cluster = [each for grant in found if grant.part != "autoscaler" for each in grant.manifests]
+    assert {each["kind"] for each in of_cluster} == {"ClusterRole", "ClusterRoleBinding"}
+    assert {each["roleRef"]["kind"] for each in of_cluster if "roleRef" in each} == {"ClusterRole"}
 
 
 def test_no_danger_is_among_what_a_hub_needs():
@@ -108,5 +109,8 @@ def test_rights_are_described_with_the_verbs_of_one_resource_together():
         Permission("get", "secrets"),
         Permission("watch", "nodes"),
         Permission("list", "q", "g", "n"),
+        Permission("get", "configmaps", "", "kube-system", "status"),
     ]
-    assert describe_permissions(rights) == "list, get secrets in all namespaces, or watch nodes, or list q.g"
+    assert describe_permissions(rights) == (
+        "list, get secrets in all namespaces, or watch nodes, or list q.g, or get configmaps status in kube-system"
+    )

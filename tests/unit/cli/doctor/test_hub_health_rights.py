@@ -43,6 +43,8 @@ def test_nothing_is_missing_of_a_hub_with_all_of_it():
         ("volume-limits", {}, "note"),
         ("nodepools", {}, "warning"),
         ("nodepools", {"unserved": frozenset({ObjectKind.NODE_POOLS})}, None),
+        ("autoscaler", {}, None),
+        ("autoscaler", {"read": {ObjectKind.AUTOSCALER_STATUS: [named("cluster-autoscaler-status")]}}, "note"),
         ("devices", {}, "note"),
         ("devices", {"read": {ObjectKind.DEVICE_CLASSES: [named("gpu.nvidia.com")]}}, "warning"),
         ("priorities", {}, "note"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.model import Facts, Stage
 from gpuspawner.core.progress.waiting import describe_setup, describe_waiting, format_time_left
@@ -175,16 +176,21 @@ def test_what_never_fits_is_hopeless_after_a_while(message: str, code: str, sent
 
 @pytest.mark.parametrize("is_early", [True, False])
 @pytest.mark.parametrize(
-    ("events", "ending"),
+    ("events", "growth", "ending"),
     [
-        pytest.param([], " One may be added.", id="an autoscaler may add it"),
-        pytest.param([event("cluster-autoscaler", "NotTriggerScaleUp", "no")], "", id="an autoscaler refuses"),
+        pytest.param([], NodeGrowth.UNSEEN, " One may be added.", id="an autoscaler may add it"),
+        pytest.param([], NodeGrowth.POSSIBLE, " The cluster-autoscaler may add one.", id="one that is known may"),
+        pytest.param([], NodeGrowth.FULL, " All node groups have their largest size.", id="none may right now"),
+        pytest.param(
+            [event("cluster-autoscaler", "NotTriggerScaleUp", "no")], NodeGrowth.POSSIBLE, "", id="it refuses"
+        ),
     ],
 )
 def test_while_no_such_node_is_running_the_page_says_the_same_as_the_form(
-    events: list[dict[str, Any]], ending: str, is_early: bool
+    events: list[dict[str, Any]], growth: NodeGrowth, ending: str, is_early: bool
 ):
-    verdict = Verdict(outcome=Outcome.UNKNOWN, may_add_node=True, reason="There is no A100 in the cluster.")
+    reason = "There is no A100 in the cluster."
+    verdict = Verdict(outcome=Outcome.UNKNOWN, may_add_node=True, growth=growth, reason=reason)
     found = told("0/1 nodes are available: 1 Insufficient memory.", verdict=verdict, events=events, is_early=is_early)
     assert (found.sentence, found.failure, found.lacks_room) == (
         f"No such node is running: there is no A100 in the cluster.{ending}",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.cluster.model import (
     Node,
     NodeSelectorTerm,
@@ -88,6 +89,25 @@ def test_a_kind_of_node_that_is_not_running_may_be_added_while_the_server_waits(
         "No such node is running: there is no T4 in the cluster. One may be added; your server waits up to 10 min."
     )
     assert format_verdict_label(found) == "No such node is running"
+
+
+@pytest.mark.parametrize(
+    ("growth", "timeout_s", "expected"),
+    [
+        (NodeGrowth.UNSEEN, 600, "One may be added; your server waits up to 10 min."),
+        (NodeGrowth.UNSEEN, None, "One may be added."),
+        (NodeGrowth.POSSIBLE, 600, "The cluster-autoscaler may add one; your server waits up to 10 min."),
+        (NodeGrowth.POSSIBLE, None, "The cluster-autoscaler may add one."),
+        (NodeGrowth.FULL, 600, "All node groups have their largest size; your server waits up to 10 min."),
+        (NodeGrowth.FULL, None, "All node groups have their largest size."),
+    ],
+    ids=lambda each: each.name if isinstance(each, NodeGrowth) else "",
+)
+def test_what_the_cluster_autoscaler_says_is_said_of_the_missing_node(
+    growth: NodeGrowth, timeout_s: float | None, expected: str
+):
+    found = replace(judged(pod(), new_nodes=True, start_timeout_s=timeout_s), growth=growth)
+    assert format_verdict(found) == f"No such node is running: there is no T4 in the cluster. {expected}"
 
 
 def test_a_larger_node_than_all_that_run_may_be_added():

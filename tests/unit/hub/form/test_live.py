@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
@@ -150,6 +153,37 @@ async def test_what_karpenter_may_add_is_part_of_it(make_spawner: MakeSpawner, s
     found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 1})
     assert found.verdict is not None
     assert (found.verdict.outcome, found.verdict.pool) == (Outcome.AFTER_SCALE_UP, "a100")
+
+
+AUTOSCALER_STATUS = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_running", "growth", "number"),
+    [
+        pytest.param({}, False, NodeGrowth.FULL, 1, id="no such node is running"),
+        pytest.param({}, True, NodeGrowth.UNSEEN, 0, id="one is running"),
+        pytest.param({"new_nodes": "none"}, False, NodeGrowth.UNSEEN, 0, id="nothing adds nodes"),
+    ],
+)
+async def test_the_status_of_the_cluster_autoscaler_is_read_only_where_a_node_must_be_added(
+    make_spawner: MakeSpawner,
+    server: WatchServer,
+    more: dict[str, Any],
+    is_running: bool,
+    growth: NodeGrowth,
+    number: int,
+):
+    if not is_running:
+        server.delete(NODES, GPU_NODE)
+    written = {"cluster-autoscaler.kubernetes.io/last-updated": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S %z} UTC"}
+    text = "nodeGroups:\n- name: g\n  health:\n    cloudProviderTarget: 4\n    maxSize: 4\n"
+    server.bodies[AUTOSCALER_STATUS] = json.dumps({"metadata": {"annotations": written}, "data": {"status": text}})
+    spawner = make_spawner(settings={**SETTINGS, **more})
+    for _ in range(2):
+        found = await live(spawner, {"gpu": "a100", "gpu_count": 1})
+    assert found.verdict is not None
+    assert (found.verdict.growth, len(server.asked(AUTOSCALER_STATUS, watch=False))) == (growth, number)
 
 
 PRESETS = {

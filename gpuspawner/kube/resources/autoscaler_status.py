@@ -1,0 +1,102 @@
+"""Reads on demand what the cluster-autoscaler says about its node groups: whether they may grow.
+
+The hub reads it only if a server waits for a node that the hub knows nothing of. Without the ConfigMap, the right to
+read it or a recent status, the result is unseen. That is no error.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from kubernetes_asyncio.client import CoreV1Api
+
+from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth, find_node_growth
+from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, send_request, stream_text
+from gpuspawner.kube.client.pacing import SharedTasks
+
+STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
+STATUS_CACHE_S = 30.0
+STATUS_RETRY_S = 10.0
+"""Seconds until the next request after a failed one."""
+STATUS_ABSENT_S = 60.0
+"""Seconds until the next request if there is no such ConfigMap, or if the hub may not read it."""
+_TIMEOUT_S = 3.0
+_MAX_LENGTH = 2 * 1024 * 1024
+"""Longest answer that is read, in characters. The API server stores at most 1 MiB of data in a ConfigMap."""
+_REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
+def _get_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class NodeGrowthReader:
+    """Reads and caches whether the node groups of the cluster-autoscaler may grow.
+
+    :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
+    :param timeout_s: timeout of each request in seconds.
+    :param clock: monotonic seconds.
+    :param now: returns the present time, with a time zone.
+    """
+
+    def __init__(
+        self,
+        api_client: Any,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = _get_time,
+    ) -> None:
+        self._api_client = api_client
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._now = now
+        self._growth = NodeGrowth.UNSEEN
+        self._valid_until: float | None = None
+        self._requests: SharedTasks[str, None] = SharedTasks()
+
+    async def read_growth(self, *, wait_s: float | None = None) -> NodeGrowth:
+        """Return whether the node groups may grow; the last answer, or UNSEEN, if there is none in time.
+
+        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
+        """
+        if self._valid_until is None or self._clock() >= self._valid_until:
+            await self._requests.wait_for(STATUS_NAME, self._read, wait_s=wait_s)
+        return self._growth
+
+    async def _read(self) -> None:
+        try:
+            self._growth, holds_s = await self._ask()
+        except APIUnavailableError as error:
+            self._growth = NodeGrowth.UNSEEN
+            holds_s = STATUS_ABSENT_S if error.status in _REFUSALS else STATUS_RETRY_S
+        self._valid_until = self._clock() + holds_s
+
+    async def _ask(self) -> tuple[NodeGrowth, float]:
+        # Check the hub's right first, because a refused request would appear in the audit log.
+        if self._growth is NodeGrowth.UNSEEN and not await self._may_read():
+            return NodeGrowth.UNSEEN, STATUS_ABSENT_S
+        method: Any = CoreV1Api(self._api_client).read_namespaced_config_map
+        response = await send_request(
+            method, name=STATUS_NAME, namespace=STATUS_NAMESPACE, _request_timeout=self._timeout_s
+        )
+        text = ""
+        async with aclosing(stream_text(response)) as pieces:
+            async for piece in pieces:
+                text += piece
+                if len(text) > _MAX_LENGTH:
+                    raise APIUnavailableError("the answer is too long")
+        try:
+            return find_node_growth(json.loads(text), now=self._now()), STATUS_CACHE_S
+        except (ValueError, RecursionError) as error:
+            raise APIUnavailableError("the answer is no JSON") from error
+
+    async def _may_read(self) -> bool:
+        attributes = {"verb": "get", "resource": "configmaps", "namespace": STATUS_NAMESPACE, "name": STATUS_NAME}
+        return await is_allowed(self._api_client, attributes, timeout_s=self._timeout_s) is not False
