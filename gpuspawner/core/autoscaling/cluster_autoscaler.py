@@ -16,7 +16,7 @@ MAX_STATUS_LENGTH = 256 * 1024
 """Longest status that is read, in characters; a longer one counts as unknown."""
 
 _GROUPS = re.compile(r"^ *[nN]odeGroups:[ \t]*$", re.MULTILINE)
-_FIRST_OF_GROUP = re.compile(r"^( *- |[ \t]*Name:)", re.MULTILINE)
+_FIRST_OF_GROUP = re.compile(r"^( {0,64}- |[ \t]{0,64}Name:)", re.MULTILINE)
 _NAME = re.compile(r"\b[nN]ame:[ \t]*(\S+)")
 _TARGET = re.compile(r"\bcloudProviderTarget[=:][ \t]*(\d{1,6})\b", re.ASCII)
 _LEAST = re.compile(r"\bminSize[=:][ \t]*(\d{1,6})\b", re.ASCII)
