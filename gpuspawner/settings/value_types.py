@@ -76,10 +76,10 @@ def _parse_preset_limit(value: object, parse: Callable[[object], int]) -> int:
 
 Vendor = Literal["nvidia", "amd", "intel"]
 GPUVendor = Literal["nvidia", "amd", "intel", "other"]
+"""Vendor of a GPU or another accelerator. ``other``: Google's TPUs, AWS Neuron, Intel Gaudi and so on."""
 POSSIBLE, NO_NODES = "possible", "none"
 NewNodes = Literal["possible", "none"]
 """Whether nodes may be added that neither ``scale_up`` nor a NodePool of Karpenter describes."""
-"""Vendor of a GPU or another accelerator. ``other``: Google's TPUs, AWS Neuron, Intel Gaudi and so on."""
 
 NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"

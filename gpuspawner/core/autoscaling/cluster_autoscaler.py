@@ -25,7 +25,7 @@ _UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d{1,9})? ([+-]\d{4})\b", re.ASCII)
 
 _GROUPS = re.compile(r"^ *[nN]odeGroups:[ \t]*$", re.MULTILINE)
-_FIRST_OF_GROUP = re.compile(r"^( *- |[ \t]*Name:)", re.MULTILINE)
+_FIRST_OF_GROUP = re.compile(r"^( {0,64}- |[ \t]{0,64}Name:)", re.MULTILINE)
 _NAME = re.compile(r"\b[nN]ame:[ \t]*(\S+)")
 _TARGET = re.compile(r"\bcloudProviderTarget[=:][ \t]*(\d{1,6})\b", re.ASCII)
 _LEAST = re.compile(r"\bminSize[=:][ \t]*(\d{1,6})\b", re.ASCII)

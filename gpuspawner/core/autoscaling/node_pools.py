@@ -125,6 +125,16 @@ def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableN
     return tuple(_build_scale_up_pool(each, each.scale_up, nodes=nodes) for each in types if each.scale_up is not None)
 
 
+def find_scale_up_minutes(gpu: GPUType) -> float | None:
+    """Return the minutes until a new node is ready by a GPU type's ``scale_up`` settings; None if it has none.
+
+    :param gpu: a GPU type. For a combined type, the result is the time of the slowest member: the autoscaler may add
+        a node of any of them.
+    """
+    types = gpu.members or (gpu,)
+    return max((each.scale_up.minutes for each in types if each.scale_up is not None), default=None)
+
+
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
     """Return whether a pod would run on a new node of a node pool.
 

@@ -120,7 +120,7 @@ class LabelContradiction:
     """What is known of a node contradicts itself, so that nobody can say what one unit of a resource is.
 
     :param reason: the contradiction, for admins, as the end of a sentence.
-    :param is_invalid_mig: whether GPU Feature Discovery says that the node's MIG layout is invalid.
+    :param is_invalid_mig: whether a label says that the node's MIG layout is invalid.
     """
 
     reason: str
@@ -268,10 +268,10 @@ def _judge(evidence: _Evidence) -> NodeGPU:
 
 
 def _find_contradictions(evidence: _Evidence) -> Iterator[LabelContradiction]:
-    if any(each.profile == _INVALID for each in evidence.statements):
-        product = sanitize_name(evidence.node.labels[GFD_PRODUCT])
+    invalid = next((each for each in evidence.statements if each.profile == _INVALID), None)
+    if invalid is not None:
         yield LabelContradiction(
-            reason=f"the MIG layout is not the same on all GPUs ({product}). "
+            reason=f"the MIG layout is not the same on all GPUs ({invalid.origin}). "
             "Make it the same, or use the device plugin's strategy mixed.",
             is_invalid_mig=True,
         )
@@ -441,7 +441,7 @@ def _gather_gfd_labels(labels: Mapping[str, str], resource: str, *, table: Accel
         "nvidia.com/mps.capable": labels.get("nvidia.com/mps.capable") == "true" and profile is None,
     }
     said = _Statement(
-        origin=f"{base}.replicas=0" if replicas == 0 else f"{key}={sanitize_name(product)}",
+        origin=f"{base}.replicas=0" if replicas == 0 and profile is None else f"{key}={sanitize_name(product)}",
         profile=profile,
         shared=product.endswith("-SHARED") or any(sharing.values()),
         replicas=replicas,

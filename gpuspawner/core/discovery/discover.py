@@ -7,9 +7,10 @@ The module also reads from labels whether a node is a spot node, has NVLink or h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from itertools import chain, count, product
+from math import prod
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.accelerators import (
@@ -20,6 +21,7 @@ from gpuspawner.core.catalog.accelerators import (
     KARPENTER_PREFIXES,
     AcceleratorTable,
 )
+from gpuspawner.core.catalog.combined_types import LabelMatch
 from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.catalog.node_gpus import (
     MACHINE_COUNTS,
@@ -91,15 +93,12 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
         for node in nodes
         for resource in _list_gpu_resources(node)
     ]
-    by_kind: dict[tuple[str, _Kind], list[_JudgedNode]] = {}
-    for each in judged:
-        by_kind.setdefault((each.resource, each.kind), []).append(each)
+    index = _LabelIndex(judged)
     groups: dict[_TypeKey, list[tuple[GPUDescription, _JudgedNode]]] = {}
     for each in judged:
         if not isinstance(each.gpu, NodeGPU):
             continue
-        others = _list_others(by_kind, each)
-        description = _choose_description(each.gpu, others)
+        description = _choose_description(each, each.gpu, index=index)
         # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
         if count_units(each.node, each.resource) or each.resource in each.node.published_by_dra or description.match:
             found = _build_gpu_type(each.gpu, description, node=each.node)
@@ -114,7 +113,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
             groups.setdefault(key, []).append((description, each))
     unique: dict[str, GPUType] = {}
     for key in sorted(groups):
-        for found in filter(None, (_build_separate_type(groups[key], by_kind),)):
+        for found in filter(None, (_build_separate_type(groups[key], index),)):
             named = _make_slug_unique(found, key.source, taken=unique)
             unique[named.slug] = named
     return tuple(sorted(unique.values(), key=_get_display_order))
@@ -137,31 +136,67 @@ class _JudgedNode(NamedTuple):
         return self.gpu.kind if isinstance(self.gpu, NodeGPU) else None
 
 
-_NodesByKind = Mapping[tuple[str, _Kind], Sequence[_JudgedNode]]
-"""(resource, kind of its units) → nodes with such units."""
+_LabelTable = dict[tuple[str | None, ...], dict[_Kind, list[Node]]]
+"""Values of some labels → kind → nodes; a value is None without the label."""
 
 
-def _list_others(by_kind: _NodesByKind, one: _JudgedNode, *, ignored: _Kind | None = None) -> list[Node]:
-    """Return the nodes that have units of the same resource and another kind."""
-    return [
-        each.node
-        for (resource, kind), nodes in by_kind.items()
-        if resource == one.resource and kind != one.kind and (ignored is None or kind != ignored)
-        for each in nodes
-    ]
+class _LabelIndex:
+    """Finds nodes with units of another kind by their labels.
+
+    Each search for the same labels uses the same table, so the time of all searches grows with the number of nodes and
+    not with its square.
+    """
+
+    def __init__(self, judged: Iterable[_JudgedNode]) -> None:
+        self._by_resource: dict[str, list[_JudgedNode]] = {}
+        for each in judged:
+            self._by_resource.setdefault(each.resource, []).append(each)
+        self._tables: dict[tuple[str, ...], _LabelTable] = {}
+
+    def has_others(self, one: _JudgedNode, match: LabelMatch) -> bool:
+        """Return whether a node with units of the same resource and another kind has the labels."""
+        return any(kind != one.kind for by_kind in self._find(one.resource, match) for kind in by_kind)
+
+    def list_divided(self, one: _JudgedNode, match: LabelMatch) -> list[Node]:
+        """Return the nodes of :meth:`has_others` whose units are not whole GPUs."""
+        return [
+            node
+            for by_kind in self._find(one.resource, match)
+            for kind, nodes in by_kind.items()
+            if kind not in (one.kind, _WHOLE)
+            for node in nodes
+        ]
+
+    def _find(self, resource: str, match: LabelMatch) -> Iterator[Mapping[_Kind, list[Node]]]:
+        keys = tuple(sorted(match))
+        choices = [match[key] or (None,) for key in keys]
+        table = self._build_table(resource, keys)
+        if prod(map(len, choices)) <= len(table):
+            yield from (table[texts] for texts in product(*choices) if texts in table)
+        else:
+            yield from (
+                by_kind
+                for texts, by_kind in table.items()
+                if all(text in choice for text, choice in zip(texts, choices, strict=True))
+            )
+
+    def _build_table(self, resource: str, keys: tuple[str, ...]) -> _LabelTable:
+        table = self._tables.get((resource, *keys))
+        if table is None:
+            table = self._tables[resource, *keys] = {}
+            for each in self._by_resource[resource]:
+                texts = tuple(map(each.node.labels.get, keys))
+                table.setdefault(texts, {}).setdefault(each.kind, []).append(each.node)
+        return table
 
 
-def _choose_description(gpu: NodeGPU, others: Collection[Node]) -> GPUDescription:
+def _choose_description(one: _JudgedNode, gpu: NodeGPU, *, index: _LabelIndex) -> GPUDescription:
     """Return the first description whose labels no node with units of another kind has, or else the first one."""
-    clean = (each for each in gpu.descriptions if not any(_meets(other.labels, each.match) for other in others))
+    clean = (each for each in gpu.descriptions if not index.has_others(one, each.match))
     return next(clean, gpu.descriptions[0])
 
 
-def _meets(labels: Mapping[str, str], match: Mapping[str, tuple[str, ...]]) -> bool:
-    return all((labels.get(key) in values) if values else (key not in labels) for key, values in match.items())
-
-
-def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], by_kind: _NodesByKind) -> GPUType | None:
+def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], index: _LabelIndex) -> GPUType | None:
     """Return the type of a group of nodes, without nodes that its labels do not tell from nodes of another kind.
 
     :return: None if no node is left. A type of shared GPUs keeps all nodes: its servers get no more than they ask for
@@ -170,23 +205,23 @@ def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], by
     built = [
         (_build_gpu_type(each.gpu, text, node=each.node), each) for text, each in group if isinstance(each.gpu, NodeGPU)
     ]
-    joined = reduce(_join_types, (gpu for gpu, _ in built))
+    joined = _join_types([gpu for gpu, _ in built])
     if joined.unit is UnitKind.SHARED:
         return joined
-    less = _list_others(by_kind, built[0][1], ignored=_WHOLE)
-    others = [node for node in less if joined.matches_labels(node.labels)]
+    others = index.list_divided(built[0][1], joined.match)
     if not others:
         return joined
-    apart = [(gpu, each.node) for gpu, each in built if not any(_look_alike(each.node, other) for other in others)]
+    taken = set(map(_read_separating_labels, others))
+    apart = [(gpu, each.node) for gpu, each in built if _read_separating_labels(each.node) not in taken]
     label = _find_separating_label([node for _, node in apart], others) if apart else None
     if label is None:
         return None
-    joined = reduce(_join_types, (gpu for gpu, _ in apart))
+    joined = _join_types([gpu for gpu, _ in apart])
     return replace(joined, match={**joined.match, **label})
 
 
-def _look_alike(one: Node, other: Node) -> bool:
-    return all(one.labels.get(key) == other.labels.get(key) for key in SEPARATING_LABELS)
+def _read_separating_labels(node: Node) -> tuple[str | None, ...]:
+    return tuple(map(node.labels.get, SEPARATING_LABELS))
 
 
 def _find_separating_label(own: Iterable[Node], others: Iterable[Node]) -> dict[str, tuple[str, ...]] | None:
@@ -299,26 +334,26 @@ def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
     return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
 
 
-def _join_types(one: GPUType, other: GPUType) -> GPUType:
-    match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
+def _join_types(types: Sequence[GPUType]) -> GPUType:
+    first = types[0]
+    values = {key: {value for each in types for value in each.match[key]} for key in first.match}
     return replace(
-        one,
-        match={key: tuple(sorted(values)) for key, values in match.items()},
-        max_count=max(one.max_count, other.max_count),
-        memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        description=one.description if one.description == other.description else "",
+        first,
+        match={key: tuple(sorted(texts)) for key, texts in values.items()},
+        max_count=max(each.max_count for each in types),
+        memory_bytes=first.memory_bytes if all(each.memory_bytes == first.memory_bytes for each in types) else None,
+        description=first.description if all(each.description == first.description for each in types) else "",
         # ``note`` is empty or says that the type's nodes are simulated and start no server. The joined type has the
-        # note only if both types have it: a real node can start a server.
-        note=one.note if one.note == other.note else "",
+        # note only if all types have it: a real node can start a server.
+        note=first.note if all(each.note == first.note for each in types) else "",
     )
 
 
-def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
-    used = set(taken)
-    if found.slug not in used:
+def _make_slug_unique(found: GPUType, source: str, *, taken: Container[str]) -> GPUType:
+    if found.slug not in taken:
         return found
-    names = [source, *(str(number) for number in range(2, len(used) + 3))]
-    name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in used)
+    names = chain([source], map(str, count(2)))
+    name = next(name for name in names if name and f"{found.slug[:50]}-{name}" not in taken)
     name_with_source = gettext_lazy("{name} [{source}]", name=found.display_name, source=name.upper())
     return replace(found, slug=f"{found.slug[:50]}-{name}", display_name=name_with_source)
 

@@ -49,19 +49,18 @@ _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]{1,16})(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _SIZE = re.compile(r"Image size: (\d{1,18}) bytes")
-_STORE_DAMAGE = re.compile(
+STORE_DAMAGE = (
     r"content digest|content store|(?:parent )?snapshot \S{1,200} does not exist|failed to stat parent"
-    r"|layer not known|unexpected commit digest|failed size validation|read-only file system|input/output error",
-    re.IGNORECASE,
+    r"|layer not known|unexpected commit digest|failed size validation|read-only file system|input/output error"
 )
-"""Matches what containerd (``content digest … not found``) and CRI-O write if the node's own store of images is
-damaged."""
+"""Pattern (letters in any case) of what containerd (``content digest … not found``) and CRI-O write if the node's own
+store of images is damaged."""
 _FAILURES = tuple(
     (failure, re.compile(pattern, re.IGNORECASE))
     for failure, pattern in (
         (PullFailure.RATE_LIMIT, r"toomanyrequests|\b429\b|too many requests|pull rate limit|pull QPS exceeded"),
         (PullFailure.DISK_FULL, r"no space left on device|disk quota exceeded"),
-        (PullFailure.DAMAGED_STORE, _STORE_DAMAGE.pattern),
+        (PullFailure.DAMAGED_STORE, STORE_DAMAGE),
         # Kubelet's plugin for credentials is missing on the node, which says nothing about the image.
         (PullFailure.OTHER, r"executable file not found"),
         (PullFailure.PLATFORM, r"no match for platform|no image found in (?:manifest|image index)"),
@@ -94,7 +93,7 @@ def classify_pull_failure(message: str) -> PullFailure:
 
 def is_store_damaged(message: str) -> bool:
     """Return whether a message of kubelet says that the node's own store of images is damaged."""
-    return bool(_STORE_DAMAGE.search(message))
+    return re.search(STORE_DAMAGE, message, re.IGNORECASE) is not None
 
 
 def parse_pulled(message: str) -> PulledImage:

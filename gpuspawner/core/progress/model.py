@@ -95,6 +95,7 @@ class Facts:
     :param judged_at_s: seconds from the start's beginning until the verdict was computed; None = just now.
     :param queue: the pod's place in Kueue's queue; None when unknown.
     :param gpu_name: display name of the GPU type; empty for none.
+    :param new_node_minutes: minutes that an autoscaler needs for a node of the GPU type; None when unknown.
     :param lacks_events: whether the hub cannot read events.
     :param is_node_ready: whether the pod's node is ready; None when unknown.
     """
@@ -107,6 +108,7 @@ class Facts:
     judged_at_s: float | None = None
     queue: QueuePlace | None = None
     gpu_name: str = ""
+    new_node_minutes: float | None = None
     lacks_events: bool = False
     is_node_ready: bool | None = None
 

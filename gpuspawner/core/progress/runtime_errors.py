@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from gpuspawner.core.progress.images import is_store_damaged
+from gpuspawner.core.progress.images import STORE_DAMAGE
 from gpuspawner.core.text.i18n import gettext
 
 
@@ -39,11 +39,18 @@ NODE_FAULTS = frozenset({RuntimeFault.DEVICE, RuntimeFault.DISK, RuntimeFault.IM
 _RULES = tuple(
     (fault, tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns))
     for fault, *patterns in (
-        (RuntimeFault.OVERLOAD, r"deadline exceeded|timed out|context canceled|failed to reserve container name"),
+        # The name of the object may contain any word, such as the name of a tool.
+        (RuntimeFault.MISSING_OBJECT, r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|couldn't find key"),
         # https://github.com/NVIDIA/nvidia-container-toolkit: a hook compares NVIDIA_REQUIRE_CUDA with the driver.
         (RuntimeFault.OLD_DRIVER, r"unsatisfied condition: (?:cuda|driver)\b|please update your driver"),
         # The image contains files of a driver, which the vendor's hook does not replace.
         (RuntimeFault.OTHER, r"mount error: file creation failed", r"file exists"),
+        # A mount's place is inside of another mount, which is read-only.
+        (RuntimeFault.OTHER, r"\b(?:create|make) mount ?point\b", r"read-only file system"),
+        # The node's driver does not answer in time (driver rpc error: timed out). NVIDIA's GPU Operator calls the
+        # program nvidia-container-cli.real.
+        (RuntimeFault.DEVICE, r"nvidia-container-cli(?:\.real)?: (?:initialization|detection) error"),
+        (RuntimeFault.OVERLOAD, r"deadline exceeded|timed out|context canceled|failed to reserve container name"),
         (
             RuntimeFault.DEVICE,
             r"nvidia-c(?:ontainer-|tk|di-hook)|libnvidia-|libcuda\.so|_nvidia\.so|unresolvable CDI device"
@@ -54,8 +61,10 @@ _RULES = tuple(
             RuntimeFault.DISK,
             r"error mounting|subPath|mount request|/var/lib/kubelet/pods/",
             r"no such file or directory|stale (?:NFS )?file handle|endpoint is not connected|input/output error"
-            r"|host is down",
+            r"|host is down|read-only file system",
         ),
+        # The node's own store of images, if the message names no disk of the server.
+        (RuntimeFault.IMAGE_STORE, STORE_DAMAGE),
         # runc: exec: "PROGRAM": executable file not found in $PATH, or exec: "/PROGRAM": stat /PROGRAM: no such file or
         # directory. crun: executable file `PROGRAM` not found in $PATH, or open executable: No such file or directory.
         (
@@ -63,7 +72,6 @@ _RULES = tuple(
             r"executable file|open executable|not found in \$PATH|\bexec: \\{0,3}[\"`]|exec user process",
             r"not found|no such file or directory",
         ),
-        (RuntimeFault.MISSING_OBJECT, r"\b(?:secret|configmap)s? \"[^\"]{1,253}\" not found|couldn't find key"),
     )
 )
 """Each fault with patterns, all of which the message must match; the first fault that matches counts."""
@@ -74,8 +82,6 @@ def classify_runtime_error(message: str) -> RuntimeFault:
 
     :param message: the message of the container's state ``waiting`` or ``terminated``, or of kubelet's event.
     """
-    if is_store_damaged(message):
-        return RuntimeFault.IMAGE_STORE
     found = (fault for fault, patterns in _RULES if all(pattern.search(message) for pattern in patterns))
     return next(found, RuntimeFault.OTHER)
 

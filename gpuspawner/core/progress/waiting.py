@@ -100,9 +100,10 @@ def _is_overdue(status: AutoscalerStatus, facts: Facts) -> bool:
     since = parse_time(status.since)
     if created is None or since is None:
         return False
-    minutes = facts.verdict.minutes if facts.verdict else None
+    predicted = facts.verdict.minutes if facts.verdict else None
+    minutes = max(predicted or 0.0, facts.new_node_minutes or 0.0) or _NEW_NODE_MINUTES
     # The start begins shortly before the API server creates the pod.
-    return facts.since_s - (since - created).total_seconds() >= _PER_MINUTE * (minutes or _NEW_NODE_MINUTES)
+    return facts.since_s - (since - created).total_seconds() >= _PER_MINUTE * minutes
 
 
 def _describe_idle_scheduler(name: str) -> ProgressMessage:

@@ -43,11 +43,19 @@ GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
 GPU_VARIABLES = ("GPUSPAWNER_GPU", "GPUSPAWNER_GPU_NAME", "GPUSPAWNER_GPU_COUNT")
 """Environment variables that tell programs in a server its GPU type (slug and display name) and its number of GPUs."""
 
+_BRAND = "(?:tesla|quadro|titan|geforce|rtx|gtx)"
+_MODEL_END = r"[a-z]{0,2}(?![a-z\d]).*"
+_NVIDIA_MODELS = (
+    # Of the models with one digit, only these count: m2 or p2 may be another device.
+    rf"(?:{_BRAND}[-_.]?)*(?:(?:g[bh]|[abhlvtpkm])\d{{2,4}}|[ltp]4|a2){_MODEL_END}"
+    rf"|{_BRAND}[-_.]?(?:(?:{_BRAND}|pro)[-_.]?)*\d{{3,4}}{_MODEL_END}"
+    rf"|titan[-_.]?(?:v|xp?|rtx){_MODEL_END}"
+)
 _DEVICE_RESOURCES = {
     "NVIDIA_VISIBLE_DEVICES": re.compile(
         # NVIDIA's device plugin can name a resource after the GPU's model. Others of its domain are no GPUs, such as
         # NICs, and the memory and cores of HAMi: https://github.com/NVIDIA/k8s-device-plugin/issues/424
-        r"nvidia\.com/(?:nvidia-)?(?:tesla|quadro|titan|geforce|rtx|gtx|(?:gb|gh|[abhlvtpkm])\d{1,4}[a-z]{0,2}(?![a-z\d])).*"
+        rf"nvidia\.com/(?:nvidia[-_.])?(?:{_NVIDIA_MODELS})"
         # https://github.com/volcano-sh/devices and https://github.com/Project-HAMi/volcano-vgpu-device-plugin
         r"|volcano\.sh/(?:gpu-number|gpu-memory|vgpu-number)"
         r"|aliyun\.com/gpu-mem"  # https://github.com/AliyunContainerService/gpushare-device-plugin

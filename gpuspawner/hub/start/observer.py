@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from gpuspawner.core.autoscaling import find_scale_up_minutes
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.json_access import as_dict, as_text
@@ -138,6 +139,7 @@ class StartObserver:
             judged_at_s=None if verdict is None else self._judged_at,
             queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
+            new_node_minutes=None if gpu is None else find_scale_up_minutes(gpu),
             lacks_events=self._feed.lacks_events,
             # If the pod is gone, this checks the pod's last node: the loss of the node may be the reason.
             is_node_ready=self._is_node_ready() if waiting is None else None,

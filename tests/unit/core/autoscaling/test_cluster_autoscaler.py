@@ -94,6 +94,7 @@ def test_a_group_is_full_where_it_has_grown_as_far_as_it_may():
         pytest.param({"data": {"status": ["x"]}}, id="no text"),
         pytest.param({"data": {"status": "autoscalerStatus: Initializing\n"}}, id="no groups yet"),
         pytest.param({"data": {"status": "nodeGroups:\n"}}, id="no group"),
+        pytest.param({"data": {"status": f"nodeGroups:\n{' ' * 200_000}- name: gpu\n"}}, id="too far to the right"),
         pytest.param({"data": {"status": AS_YAML + "x" * MAX_STATUS_LENGTH}}, id="too long"),
         pytest.param({"data": {"status": "nodeGroups:\n" + "- name: a\n" * 1001}}, id="too many groups"),
     ],

@@ -9,6 +9,7 @@ from gpuspawner.core.autoscaling.node_pools import (
     add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
+    find_scale_up_minutes,
     has_room_after,
     may_add_gpu_type,
 )
@@ -84,6 +85,12 @@ def test_any_of_several_types_grows_where_one_of_them_does():
     a100 = replace(T4, display_name="A100", match={PRODUCT: ("A100",)}, scale_up=None)
     either = replace(T4, display_name="Any", match={}, scale_up=None, members=(a100, T4))
     assert [each.name for each in build_scale_up_pools(either, ())] == ["T4"]
+
+
+def test_a_new_node_takes_at_most_the_minutes_of_the_slowest_of_several_types():
+    slow, none = replace(T4, scale_up=ScaleUp(max_nodes=1, gpus_per_node=1, minutes=20)), replace(T4, scale_up=None)
+    either = replace(none, members=(T4, slow, none))
+    assert [find_scale_up_minutes(gpu) for gpu in (T4, none, either)] == [6, None, 20]
 
 
 @pytest.mark.parametrize(

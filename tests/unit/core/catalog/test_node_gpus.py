@@ -190,3 +190,30 @@ def test_whole_gpus_are_recognized_by_labels_that_new_nodes_have_from_the_start(
     resource: str, labels: dict[str, str], source: str
 ):
     assert offer(resource, {**KARPENTER, **labels}).descriptions[0].source == source
+
+
+@pytest.mark.parametrize(
+    ("resource", "labels", "origin"),
+    [
+        ("nvidia.com/gpu", {PRODUCT: "A100-40-MIG-INVALID"}, f"{PRODUCT}=A100-40-MIG-INVALID"),
+        (
+            "nvidia.com/gpu",
+            {PRODUCT: "A100-40-MIG-INVALID", "nvidia.com/gpu.replicas": "0"},
+            f"{PRODUCT}=A100-40-MIG-INVALID",
+        ),
+        ("nvidia.com/gpu", {PARTITION: "INVALID"}, f"{PARTITION}=INVALID"),
+        ("nvidia.com/gpu", {PARTITION: "INVALID", PRODUCT: "A100-40"}, f"{PARTITION}=INVALID"),
+        (
+            "nvidia.com/mig-1g.5gb",
+            {"nvidia.com/mig-1g.5gb.product": "A100-MIG-INVALID"},
+            "nvidia.com/mig-1g.5gb.product=A100-MIG-INVALID",
+        ),
+    ],
+)
+def test_the_label_that_calls_the_mig_layout_invalid_is_named(resource: str, labels: dict[str, str], origin: str):
+    found = read_node_gpu(Node(name="n", labels=labels, capacity={resource: 8}), resource, table=TABLE)
+    assert isinstance(found, LabelContradiction)
+    assert (found.is_invalid_mig, found.reason.partition(". ")[0]) == (
+        True,
+        f"the MIG layout is not the same on all GPUs ({origin})",
+    )

@@ -58,32 +58,32 @@ def choose(*values: str) -> st.SearchStrategy[str]:
 
 PRODUCTS = choose("Tesla-T4", "Tesla-T4-SHARED", "A100-SXM", "A100-SXM-MIG-1g.5gb", "A100-SXM-MIG-INVALID", "Unknown")
 NUMBERS = choose("0", "1", "2", "4", "8")
-LABELS = st.fixed_dictionaries(
-    {},
-    optional={
-        f"{GPU}.product": PRODUCTS,
-        f"{GPU}.replicas": NUMBERS,
-        f"{GPU}.count": NUMBERS,
-        f"{GPU}.sharing-strategy": choose("none", "time-slicing", "mps", ""),
-        f"{GPU}.memory": choose("4864", "15360", "40536"),
-        f"{SLICE}.product": choose("A100-SXM-MIG-1g.5gb", "A100-SXM-MIG-1g.5gb-SHARED"),
-        f"{SLICE}.replicas": NUMBERS,
-        f"{SLICE}.count": NUMBERS,
-        f"{GKE}accelerator": choose("nvidia-tesla-a100", "nvidia-t4", "nvidia-new"),
-        f"{GKE}accelerator-count": NUMBERS,
-        f"{GKE}gpu-partition-size": choose("1g.5gb", ""),
-        f"{GKE}gpu-sharing-strategy": choose("time-sharing", "mps", ""),
-        f"{GKE}max-shared-clients-per-gpu": choose("1", "3"),
-        f"{GKE}nodepool": choose("a", "b"),
-        "amd.com/gpu.product-name": choose("MI300"),
-        "beta.amd.com/gpu.product-name.MI300": NUMBERS,
-        "beta.amd.com/gpu.device-id.74a1": NUMBERS,
-        "amd.com/gpu.compute-memory-partition": choose("SPX_NPS1", "CPX_NPS4"),
-        "beta.amd.com/gpu.compute-memory-partition.CPX_NPS4": NUMBERS,
-        "gpu.intel.com/product": choose("Max_1550"),
-        "gpu.intel.com/device.count": NUMBERS,
-    },
-)
+LABELS_BY_KEY = {
+    f"{GPU}.product": PRODUCTS,
+    f"{GPU}.replicas": NUMBERS,
+    f"{GPU}.count": NUMBERS,
+    f"{GPU}.sharing-strategy": choose("none", "time-slicing", "mps", ""),
+    f"{GPU}.memory": choose("4864", "15360", "40536"),
+    f"{SLICE}.product": choose("A100-SXM-MIG-1g.5gb", "A100-SXM-MIG-1g.5gb-SHARED", "A100-SXM-MIG-INVALID"),
+    f"{SLICE}.replicas": NUMBERS,
+    f"{SLICE}.count": NUMBERS,
+    f"{GKE}accelerator": choose("nvidia-tesla-a100", "nvidia-t4", "nvidia-new"),
+    f"{GKE}accelerator-count": NUMBERS,
+    f"{GKE}gpu-partition-size": choose("1g.5gb", "", "INVALID"),
+    f"{GKE}gpu-sharing-strategy": choose("time-sharing", "mps", ""),
+    f"{GKE}max-shared-clients-per-gpu": choose("1", "3"),
+    f"{GKE}nodepool": choose("a", "b"),
+    "amd.com/gpu.product-name": choose("MI300"),
+    "beta.amd.com/gpu.product-name.MI300": NUMBERS,
+    "beta.amd.com/gpu.device-id.74a1": NUMBERS,
+    "amd.com/gpu.compute-memory-partition": choose("SPX_NPS1", "CPX_NPS4", "INVALID"),
+    "beta.amd.com/gpu.compute-memory-partition.CPX_NPS4": NUMBERS,
+    "gpu.intel.com/product": choose("Max_1550"),
+    "gpu.intel.com/device.count": NUMBERS,
+}
+LABELS = st.fixed_dictionaries({}, optional=LABELS_BY_KEY)
+HOSTILE_TEXTS = choose("INVALID", "X-MIG-INVALID", "X-MIG-INVALID-SHARED", "-MIG-", "-SHARED", "0" * 9) | st.text()
+HOSTILE_LABELS = st.fixed_dictionaries({}, optional=dict.fromkeys(LABELS_BY_KEY, HOSTILE_TEXTS))
 MACHINES = st.sampled_from([{}, {}, karpenter(), karpenter("a100", "8"), karpenter("l4", "0"), karpenter(prefix=AUTO)])
 UNITS = st.dictionaries(
     st.sampled_from([GPU, SHARED, SLICE, f"{SLICE}.shared", AMD, "amd.com/cpx_nps4", "gpu.intel.com/i915"]),
@@ -152,6 +152,12 @@ def is_whole(gpu: GPUType) -> bool:
 
 def list_units(gpu: GPUType, nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if gpu.matches_labels(node.labels) and count_units(node, gpu.resource)]
+
+
+@given(st.lists(st.builds(lambda labels, units: make_node(labels, units=units), HOSTILE_LABELS, UNITS), max_size=4))
+def test_no_label_of_a_node_stops_the_discovery(nodes: list[Node]):
+    slugs = [gpu.slug for gpu in discover_gpu_types(nodes, TABLE)]
+    assert len(slugs) == len(set(slugs))
 
 
 @given(NODES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -56,3 +58,45 @@ def test_the_types_of_all_nodes_are_those_of_their_kinds(nodes: list[Node]):
     assert len(found) <= len(nodes)
     assert sorted(node.name for kind in found for node in kind) == sorted(node.name for node in cluster)
     assert discover_gpu_types([kind[0] for kind in found], TABLE) == discover_gpu_types(cluster, TABLE)
+
+
+POOL, MACHINE = "eks.amazonaws.com/nodegroup", "eks.amazonaws.com/instance-gpu-"
+
+
+def build_kinds(number: int) -> list[Node]:
+    """Return nodes of as many kinds; half of them have whole GPUs, half shares, and only the node groups differ."""
+    machine = {f"{MACHINE}name": "t4", f"{MACHINE}manufacturer": "nvidia", f"{MACHINE}count": "1"}
+    return [
+        Node(name=f"n{at}", labels={**machine, POOL: f"g{at}"}, capacity=units, allocatable=units)
+        for at in range(number)
+        for units in ({GPU: 1 + 3 * (at % 2)},)
+    ]
+
+
+def build_models(number: int) -> list[Node]:
+    """Return nodes of as many models; half of them have whole GPUs, half say that they have shares."""
+    return [
+        Node(name=f"n{at}", labels={PRODUCT: f"Model-{at // 2}{'-SHARED' * (at % 2)}"}, capacity={GPU: 4})
+        for at in range(number)
+    ]
+
+
+def build_memories(number: int) -> list[Node]:
+    """Return nodes of as many values in the match of one type."""
+    machine = {f"{MACHINE}name": "t4", f"{MACHINE}manufacturer": "nvidia"}
+    return [
+        Node(name=f"n{at}", labels={**machine, f"{MACHINE}memory": f"{at}"}, capacity={GPU: 1}) for at in range(number)
+    ]
+
+
+@pytest.mark.parametrize("build", [build_kinds, build_models, build_memories])
+def test_the_time_of_the_discovery_grows_no_faster_than_the_number_of_kinds(build: Callable[[int], list[Node]]):
+    def measure(number: int) -> float:
+        nodes, times = build(number), []
+        for _ in range(3):
+            began = time.process_time()
+            discover_gpu_types(nodes, TABLE)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert measure(2000) <= 8 * measure(500)

@@ -37,6 +37,13 @@ CLI = f"{HOOK}Auto-detected mode as 'legacy'\nnvidia-container-cli: "
             id="a hook of CDI and a toolkit of two versions",
         ),
         pytest.param(f"{CLI}initialization error: nvml error: driver not loaded: unknown", "device", id="not loaded"),
+        pytest.param(f"{CLI}initialization error: driver rpc error: timed out: unknown", "device", id="no answer"),
+        pytest.param(
+            f"{HOOK}nvidia-container-cli.real: initialization error: driver rpc error: timed out: unknown",
+            "device",
+            id="no answer, with the GPU Operator",
+        ),
+        pytest.param(f"{CLI}detection error: driver rpc error: timed out: unknown", "device", id="no answer later"),
         pytest.param(f"{CLI}device error: GPU-1b2c: unknown device: unknown", "device", id="a GPU that is gone"),
         pytest.param(
             f"{CLI}ldcache error: open failed: /sbin/ldconfig.real: no such file or directory: unknown",
@@ -122,6 +129,30 @@ CLI = f"{HOOK}Auto-detected mode as 'legacy'\nnvidia-container-cli: "
             id="a FUSE mount that has ended",
         ),
         pytest.param(
+            f'{RUNC}error mounting "/var/lib/kubelet/pods/1/volumes/home" to rootfs at "/home/jovyan":'
+            " input/output error: unknown",
+            "disk",
+            id="a faulty disk of a volume",
+        ),
+        pytest.param(
+            'failed to prepare subPath for volumeMount "home" of container "notebook": mkdir'
+            " /var/lib/kubelet/pods/1/volumes/x: read-only file system",
+            "disk",
+            id="a disk that became read-only",
+        ),
+        pytest.param(
+            f'{RUNC}error mounting "/var/lib/kubelet/pods/1/volumes/kubernetes.io~secret/x" to rootfs at "/data/x":'
+            ' create mountpoint for /data/x mount: make mountpoint "/data/x": mkdirat rootfs/data/x: read-only file'
+            " system: unknown",
+            "other",
+            id="a mount inside of a read-only mount",
+        ),
+        pytest.param(
+            "failed to create containerd container: mkdir /var/lib/containerd/snapshots/7: input/output error",
+            "image-store",
+            id="a faulty disk of the image store",
+        ),
+        pytest.param(
             f'{RUNC}error mounting "/x" to rootfs at "/y": not a directory: unknown: Are you trying to mount a'
             " directory onto a file (or vice-versa)?",
             "other",
@@ -165,6 +196,14 @@ CLI = f"{HOOK}Auto-detected mode as 'legacy'\nnvidia-container-cli: "
         pytest.param('secret "tokens" not found', "missing-object", id="Secret"),
         pytest.param("couldn't find key TOKEN in Secret hub/tokens", "missing-object", id="key of a Secret"),
         pytest.param('configmap "x" not found', "missing-object", id="ConfigMap"),
+        pytest.param(
+            'secret "nvidia-container-settings" not found', "missing-object", id="Secret with a name of NVIDIA"
+        ),
+        pytest.param(
+            'MountVolume.SetUp failed for volume "x": configmap "nvidia-ctk" not found',
+            "missing-object",
+            id="ConfigMap with a name of NVIDIA",
+        ),
         pytest.param("context deadline exceeded", "overload", id="overload"),
         pytest.param(
             "failed to create containerd container: error unpacking image: failed to resolve rootfs: content digest"

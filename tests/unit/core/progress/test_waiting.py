@@ -258,6 +258,23 @@ def test_a_node_that_does_not_come_in_time_hides_the_scheduler_s_reason_no_longe
     assert (waits.is_alarm, overdue.sentence, overdue.is_alarm) == (False, f"{reason} {sentence}", True)
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        None,
+        Verdict(outcome=Outcome.WAITS, reason="All are in use."),
+        Verdict(outcome=Outcome.UNKNOWN),
+        Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6.0),
+        Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=20.0),
+    ],
+)
+def test_a_new_node_has_the_minutes_of_the_type_whatever_the_verdict_says(verdict: Verdict | None):
+    found = [
+        told(events=[CLAIM], verdict=verdict, new_node_minutes=20.0, since_s=since_s) for since_s in (1229.0, 1230.0)
+    ]
+    assert [each.stage for each in found] == [Stage.SCALING, Stage.WAITING]
+
+
 def test_a_node_that_does_not_come_in_time_keeps_back_no_proof_that_there_is_none():
     verdict = Verdict(outcome=Outcome.NEVER, reason="No node with an A100 has 96 CPUs.")
     found = [told(events=[CLAIM], verdict=verdict, since_s=since_s) for since_s in (629.0, 630.0)]

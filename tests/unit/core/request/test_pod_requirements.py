@@ -13,7 +13,12 @@ from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.fields import PodAdditions
-from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, PodRequirements, place
+from gpuspawner.core.request.pod_requirements import (
+    GPU_HIDING_ENVIRONMENT,
+    PodRequirements,
+    list_shown_variables,
+    place,
+)
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -104,6 +109,74 @@ def test_a_server_sees_the_gpus_of_its_own_vendor_only(vendor: str, resource: st
     placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), replace(CATALOG, gpus={"mi210": gpu}))
     hidden = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in own}
     assert (placement.environment, placement.removed_environment) == ({"A": "1", **hidden}, own)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpu",
+        "gpu.shared",
+        "mig-1g.5gb",
+        "A100-SXM4-40GB",
+        "a100",
+        "a10g",
+        "l40s",
+        "H100-80GB-HBM3",
+        "gb200",
+        "l4",
+        "t4",
+        "P4",
+        "a2",
+        "k80",
+        "tesla_v100",
+        "tesla-t4",
+        "quadro-rtx-8000",
+        "quadro_p4000",
+        "geforce-gtx-1080-ti",
+        "rtx3090",
+        "RTX-A6000",
+        "rtx-pro-6000",
+        "rtx-6000-ada",
+        "titan-v",
+        "titan_rtx",
+        "nvidia-a100",
+    ],
+)
+def test_a_resource_named_after_a_model_shows_its_gpus(name: str):
+    assert list_shown_variables(f"nvidia.com/{name}") == ("NVIDIA_VISIBLE_DEVICES",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "k8s-thing",
+        "m2",
+        "v1",
+        "p2p",
+        "l2",
+        "b1",
+        "h5",
+        "m2.large",
+        "k8s",
+        "rtx_nic",
+        "rtx",
+        "gtx-x",
+        "titan",
+        "quadro",
+        "geforce-now",
+        "tesla-nic",
+        "titanium2",
+        "t4x9",
+        "l40plus",
+        "gpumem",
+        "gpucores",
+        "mlnxnics",
+        "hostdev",
+        "cx5_sriov",
+    ],
+)
+def test_a_resource_that_may_be_no_gpu_shows_none(name: str):
+    assert list_shown_variables(f"nvidia.com/{name}") == ()
 
 
 def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.kueue import QueueReason
+from gpuspawner.core.catalog.model import ScaleUp
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.config import offer
@@ -82,6 +83,15 @@ async def test_a_change_of_the_pod_or_an_event_is_seen_at_once(seen: Seen, monke
     assert len(facts.events) == 1
     seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "2"}}
     assert await seen.lookout.observe() is not None
+
+
+async def test_the_minutes_of_a_new_node_are_those_of_the_type(seen: Seen):
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
+    gpu = (await seen.spawner.make_offer()).catalog.gpus["a100"]
+    seen.following.gpu = replace(gpu, scale_up=ScaleUp(max_nodes=1, gpus_per_node=4, minutes=20.0))
+    facts = await seen.lookout.observe()
+    assert facts is not None
+    assert facts.new_node_minutes == 20.0
 
 
 async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
