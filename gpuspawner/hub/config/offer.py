@@ -90,9 +90,15 @@ class Offer:
             self.inventory,
             gpu=gpu,
             queue=queue,
-            new_nodes=(self.catalog if gpu is None else gpu).new_nodes,
+            new_nodes=self._may_add_nodes(pod) if gpu is None else gpu.new_nodes,
             start_timeout_s=start_timeout_s,
         )
+
+    def _may_add_nodes(self, pod: Pod) -> bool:
+        # The pod may request GPUs although its type is unknown: after a restart, the hub may not know the type, and a
+        # preset's `kubespawner_override` may request GPUs without a type.
+        gpus = (*self.catalog.gpus.values(), *self.catalog.hidden)
+        return self.catalog.new_nodes or any(gpu.new_nodes for gpu in gpus if gpu.resource in pod.requests)
 
     async def add_volume_topology(
         self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None
