@@ -117,6 +117,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             )
         self._parse_settings()
         self._stored_options = self.user_options
+        self._sent_options = self._read_row_options()
 
     # -- the form ------------------------------------------------------------------------------------------------------
 
@@ -277,6 +278,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         drop_draft(self)
         self.trait_overrides.restore()
         self._settle_failure()
+        self._sent_options = self._read_row_options()
         self._start_future = None
         if private_api.is_stop_pending(self):
             self.open_starts.close_earlier()  # JupyterHub calls clear_state() at the end of a stop
@@ -294,7 +296,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             self._stored_options = self.user_options
         elif was_canceled or failure is not None:
             # JupyterHub committed the options to its database when the start began, and commits again after
-            # clear_state(). Restore the options of the last start that was neither refused nor canceled.
+            # clear_state(). Restore the options of the last start that was neither refused nor canceled, unless an
+            # admin has changed the options in the database since the start began.
+            if (options := self._read_row_options()) != self._sent_options:
+                self._stored_options = options
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
@@ -307,6 +312,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             return
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
+
+    def _read_row_options(self) -> Any:
+        # Copy the options: hooks may change the spawner's in place.
+        return {} if self.orm_spawner is None else copy_nested(self.orm_spawner.user_options or {})
 
     # -- the hub's database --------------------------------------------------------------------------------------------
 
@@ -475,28 +484,28 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         - After a cancelled or failed start: None if it may have left a pod, so that JupyterHub deletes the pod; else 1.
         - While the hub cannot read pods: None, because JupyterHub forgets a server that has an exit code.
         """
-        is_ours = self._is_ours()
-        if is_ours:
-            resumption.store_failure(self)  # JupyterHub calls poll() before each stop
-            await endings.wait_for_cancelled_start(self)
-            if private_api.is_stop_pending(self):
-                await self.open_starts.end()  # a start that goes on could send its pod after the stop
-        if is_ours and self.start_state.is_refused and not self.start_state.follows_open_start:
+        if not self._is_ours():
+            own_status: int | None = await super().poll()
+            return own_status
+        resumption.store_failure(self)  # JupyterHub calls poll() before each stop
+        await endings.wait_for_cancelled_start(self)
+        if private_api.is_stop_pending(self):
+            await self.open_starts.end()  # a start that goes on could send its pod after the stop
+        if self.start_state.is_refused and not self.start_state.follows_open_start:
             return 0
-        if is_ours and (endings.has_failed_start(self) or self.has_open_start):
+        if endings.has_failed_start(self) or self.has_open_start:
             # JupyterHub stops a server only if poll() returns None.
             needs_stop = self.open_starts.has_lost_stop and not private_api.is_stop_pending(self)
             may_have_pod = endings.may_have_pod(self, is_pod_unseen=self.start_state.is_pod_unseen)
             return None if needs_stop or may_have_pod else 1
-        if is_ours:
-            if not await resumption.can_read_pods(self):
-                return None
-            # Remember the pod now, because KubeSpawner's poll() below may delete the pod if it has ended.
-            self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
+        if not await resumption.can_read_pods(self):
+            return None
+        # Remember the pod now, because KubeSpawner's poll() below may delete the pod if it has ended.
+        self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
         status: int | None = await super().poll()
-        if is_ours and status is None:
+        if status is None:
             status = await run_time.enforce_run_time(self)
-        if is_ours and status is not None:
+        if status is not None:
             try:
                 await endings.note_end(self, language=self.start_state.feed.language)
             except Exception:  # Even after an error here, JupyterHub must learn that the server has ended.
@@ -584,6 +593,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
         # JupyterHub's admin page shows the key `profile`, which the user's own options may lack. Store the admitted
         # options now, because JupyterHub may roll back a later assignment.
         stored.user_options = admission.options
+    spawner._sent_options = spawner._read_row_options()
 
 
 REGISTRY.register(ClusterMetrics(lambda: GPUSpawner.reflectors, lambda: GPUSpawner.offer_factory.known_store))

@@ -87,11 +87,15 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     return _convert_types({name: mark_unclear(text) if name in _AMOUNTS else text for name, text in texts.items()})
 
 
-def read_typed_amounts(form: Mapping[str, object]) -> dict[str, object]:
+def read_typed_amounts(form: Mapping[str, object]) -> Mapping[str, object]:
     """Return a submitted form with its amounts in plain notation, from the notation of the current language.
+
+    A form with too many fields is returned unchanged: :func:`parse_form` refuses it.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted. Other values stay as they are.
     """
+    if len(form) > MAX_FIELDS:
+        return form
     return {
         name: [_read_typed(each) for each in value] if name in _AMOUNTS and isinstance(value, list) else value
         for name, value in form.items()
@@ -186,11 +190,15 @@ def _check_number(fields: Mapping[str, object], *, problems: Problems) -> None:
         problems.raise_any()
 
 
-def split_query(query: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+def split_query(query: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
     """Return a link's arguments that name a field, and the names of all others, without JupyterHub's prefix.
+
+    A link with too many arguments is not split: all of them are in the first part, which :func:`parse_query` refuses.
 
     :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
     """
+    if len(query) > MAX_FIELDS:
+        return query, []
     names = {name: str(name).removeprefix(_QUERY_PREFIX) for name in query}
     fields = {name: value for name, value in query.items() if names[name] in LINK_FIELDS}
     return fields, [short for name, short in names.items() if name not in fields and short not in _IGNORED_FIELDS]
@@ -331,16 +339,20 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     return SplitOptions(own, found)
 
 
-def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
+def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[Mapping[str, object], dict[str, object]]:
     """Return the fields of a form in two parts: the fields for gpuspawner, then user options for the admin's own hooks.
 
     The fields for gpuspawner stay lists of texts. Each field for the hooks becomes a user option: a list of one text
     becomes this text, and a longer list stays a list.
 
+    A form with too many fields is not split: all of them are in the first part, which :func:`parse_form` refuses.
+
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
     :param extra: names of the fields for the admin's hooks, from the setting ``extra_options``. The field ``image`` is
         always for gpuspawner.
     """
+    if len(form) > MAX_FIELDS:
+        return form, {}
     names = frozenset(extra) - {_IMAGE}
     found = {name: value for name, value in form.items() if name in names}
     one = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in found.items()}

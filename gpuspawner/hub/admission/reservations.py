@@ -255,8 +255,8 @@ class Reservations:
         spawner = start.spawner
         if spawner.has_open_start:
             return True  # a start of this spawner was cancelled, and its pod may exist or come
-        is_last = all(other is start or other.spawner is not spawner for other in reversed(self._starts))
-        return is_last and private_api.is_starting(spawner)
+        last = next(other for other in reversed(self._starts) if other.spawner is spawner)
+        return last is start and private_api.is_starting(spawner)
 
     def _forget_other_loops(self) -> None:
         loop = asyncio.get_running_loop()

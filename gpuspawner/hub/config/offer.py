@@ -93,9 +93,15 @@ class Offer:
             self.inventory,
             gpu=gpu,
             queue=queue,
-            new_nodes=self._may_add_nodes(gpu),
+            new_nodes=self._may_add_nodes(pod) if gpu is None else gpu.new_nodes,
             start_timeout_s=start_timeout_s,
         )
+
+    def _may_add_nodes(self, pod: Pod) -> bool:
+        # The pod may request GPUs although its type is unknown: after a restart, the hub may not know the type, and a
+        # preset's `kubespawner_override` may request GPUs without a type.
+        gpus = (*self.catalog.gpus.values(), *self.catalog.hidden)
+        return self.catalog.new_nodes or any(gpu.new_nodes for gpu in gpus if gpu.resource in pod.requests)
 
     async def add_node_growth(self, verdict: Verdict, *, gpu: GPUType | None) -> Verdict:
         """Return a verdict with what the cluster-autoscaler says about adding nodes, if the verdict depends on that.
@@ -103,12 +109,10 @@ class Offer:
         :param verdict: a result of :meth:`predict_verdict`.
         :param gpu: the server's GPU type; None for a server without a GPU.
         """
-        if self.autoscaler is None or not verdict.may_add_node or not self._may_add_nodes(gpu):
+        may_add = (self.catalog if gpu is None else gpu).new_nodes
+        if self.autoscaler is None or not verdict.may_add_node or not may_add:
             return verdict
         return replace(verdict, growth=await self.autoscaler.read_growth(wait_s=self.wait_s))
-
-    def _may_add_nodes(self, gpu: GPUType | None) -> bool:
-        return (self.catalog if gpu is None else gpu).new_nodes
 
     async def add_volume_topology(
         self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None

@@ -29,8 +29,9 @@ AGAIN_HEADER = "Gpuspawner-Again"
 """Header of an answer: seconds after which the form should ask again."""
 
 _MAX_SNAPSHOTS = 4096
-_MAX_CHARACTERS = 32_000_000
 """Maximum number of snapshots of forms' data; forms whose snapshot is gone get all data again."""
+_MAX_CHARACTERS = 32_000_000
+"""Maximum number of characters in all snapshots together."""
 _MAX_CACHED_ROWS = 4096
 _MIN_GZIP_BYTES = 1000
 _GZIP_LEVEL = 6

@@ -49,7 +49,8 @@ def raise_if_cancelled() -> None:
     """End the current task if it was cancelled, even if it has ignored the cancellation.
 
     Before Python 3.12, ``asyncio.wait_for`` ignores a cancellation that coincides with the result of a request. So the
-    task in which JupyterHub starts a server may go on, although JupyterHub has cancelled the start.
+    task in which JupyterHub starts a server may go on, although JupyterHub has cancelled the start. KubeSpawner's
+    start consists of more tasks, and ``raise_if_over`` in ``gpuspawner.hub.start.open_starts`` ends each of these.
 
     :raises CancelledError: the task was cancelled.
     """

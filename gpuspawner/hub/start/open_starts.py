@@ -51,8 +51,8 @@ _current_start: ContextVar[_Start | None] = ContextVar("gpuspawner_current_start
 def raise_if_over() -> None:
     """End the current task if it belongs to a start that was cancelled or has ended.
 
-    Before Python 3.12, ``asyncio.wait_for`` ignores a cancellation that coincides with the result of a request, so a
-    cancelled start may go on. Call this function before a request that creates something.
+    A cancelled start may go on (see :func:`gpuspawner.hub.request.context.raise_if_cancelled`, which looks at the
+    current task itself). Call this function before a request that creates something.
 
     :raises CancelledError: the start is over.
     """

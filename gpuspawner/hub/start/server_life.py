@@ -40,6 +40,7 @@ class ServerLife(KubeSpawner):
     start_state: StartState
     trait_overrides: TraitOverrides
     shows_own_form: Any
+    start_timeout: int
     pod_name: str
     namespace: str
     pod_reflector: Any
@@ -63,14 +64,18 @@ class ServerLife(KubeSpawner):
         return await starting
 
     async def _end_earlier_starts(self) -> None:
+        start_timeout = self.start_timeout
         await self.open_starts.end_earlier()
         if endings.may_have_pod(self, is_pod_unseen=self.start_state.is_pod_unseen):
             await self.stop()
         self.open_starts.close_earlier()
         self.start_state.follows_open_start = self.start_state.is_pod_unseen = False
         # An earlier start may have set these after clear_state().
+        self.start_state.is_refused = False
         drop_draft(self)
         self.trait_overrides.restore()
+        # apply_user_options has set the timeout for this start, and JupyterHub already waits that long.
+        self.trait_overrides.assign({"start_timeout": start_timeout})
 
     @property
     @override
@@ -137,8 +142,11 @@ class ServerLife(KubeSpawner):
         self.__dict__["_stop_future"] = future
 
     async def _wait_until_stopped(self) -> None:
-        while (private_api.is_stop_pending(self) or self._has_ended_start()) and not self.open_starts.has_lost_stop:  # noqa: ASYNC110  # JupyterHub has no event
+        while private_api.is_stop_pending(self) or self._is_stop_awaited():  # noqa: ASYNC110  # JupyterHub has no event
             await asyncio.sleep(_PAUSE_S)
+
+    def _is_stop_awaited(self) -> bool:
+        return self._has_ended_start() and not self.open_starts.has_lost_stop
 
     @override
     async def delete_forever(self) -> None:

@@ -1,7 +1,8 @@
 """People and programs who start, stop, cancel, rename and remove the same servers at the same moment.
 
-The requests run JupyterHub's own handlers. The API server is slow and fails. It counts the GPUs of pods at each
-instant: a pod counts from its creation until it is gone.
+The requests run JupyterHub's own handlers. The API server is slow and fails, and so do the proxy, the authenticator
+and the admin's hook. Some requests go away when they have cancelled a start. The API server counts the GPUs of pods at
+each instant: a pod counts from its creation until it is gone.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from aiohttp import web
+from jupyterhub.auth import DummyAuthenticator
 
+from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.hub.real_hub import notebook, unused_port
@@ -28,6 +32,7 @@ LIMIT = 2
 WORKERS = 8
 USERS = ("ada", "bob", "eve")
 SERVERS = ("a", "b", "c")
+LEAVE = "CANCEL AND LEAVE"
 _GPU = "nvidia.com/gpu"
 _HUB_SETTINGS: dict[str, Any] = {
     "allow_named_servers": True,
@@ -130,6 +135,21 @@ class StormyServer(WatchServer):
         self.tasks.add(task := asyncio.ensure_future(wait()))
         task.add_done_callback(self.tasks.discard)
 
+    async def change_route(self, *_: object) -> None:
+        """Do what the proxy does when a server starts or stops."""
+        await self._pause()
+        if self._draws(0.2):
+            raise ConnectionError("the proxy does not answer")
+
+    async def change_pod(self, pod: object) -> object:
+        """Do what an admin's ``modify_pod_hook`` does that asks another service, and says so when it is cancelled."""
+        try:
+            await self._pause()
+        except asyncio.CancelledError:
+            await self._pause()
+            raise
+        return pod
+
     async def _pause(self) -> None:
         if self.is_stormy:
             await asyncio.sleep(self.draw.choice((0, 0.01, 0.1, 1)) * self.draw.random())
@@ -147,6 +167,29 @@ class StormyServer(WatchServer):
         return sorted(name for _, name in self.objects[OWN_PODS])
 
 
+class StormyAuthenticator(DummyAuthenticator):
+    """An authenticator that asks a slow identity provider before each start."""
+
+    refresh_pre_spawn = True
+
+    async def refresh_user(self, *_: object, **__: object) -> bool:
+        await asyncio.sleep(0.2)
+        return True
+
+
+class FollowedSpawner(GPUSpawner):
+    """A spawner that counts its starts that find an earlier start of the same object still open.
+
+    :cvar followed: the number of these starts.
+    """
+
+    followed = 0
+
+    async def begin_start(self, start: Callable[[], Awaitable[Any]]) -> Any:
+        FollowedSpawner.followed += self.open_starts.have_earlier
+        return await super().begin_start(start)
+
+
 @dataclass(frozen=True)
 class Aftermath:
     """What a storm has left.
@@ -154,17 +197,20 @@ class Aftermath:
     :ivar most: the largest number of GPUs that a user had at one instant.
     :ivar left: pods that are left although the hub has stopped all servers, and servers that it cannot stop.
     :ivar pods: number of pods that were created.
+    :ivar followed: number of starts whose spawner had an earlier start that was open.
     :ivar answers: HTTP status → number of the hub's answers.
     """
 
     most: int
     left: list[str]
     pods: int
+    followed: int
     answers: Counter[int]
     journal: list[str]
 
     def format(self) -> str:
         figures = f"{self.pods} pods, at most {self.most} GPUs of {LIMIT} for a user, left {self.left}"
+        figures += f", {self.followed} starts followed an open start"
         answers = ", ".join(f"{number} × {status}" for status, number in sorted(self.answers.items()))
         return f"{figures}; answers of the hub: {answers}"
 
@@ -180,7 +226,12 @@ async def raise_storm(server: StormyServer, *, seed: int, seconds: float) -> Aft
     port, answers = unused_port(), Counter[int]()
     server.put(NODES, GPU_NODE, CPU_NODE)
     server.put(RUNTIME_CLASSES, NVIDIA_CLASS)
-    hub = RealHub(_config(port), **_HUB_SETTINGS)
+    proxy = SimpleNamespace(add_user=server.change_route, delete_user=server.change_route)
+    hub = RealHub(
+        _config(port, server), spawner_class=FollowedSpawner, authenticator=StormyAuthenticator(), proxy=proxy,
+        **_HUB_SETTINGS,
+    )  # fmt: skip
+    FollowedSpawner.followed = 0
     for user in USERS:
         hub.add_user(user)
     # JupyterHub refuses in a task, which nothing awaits, to remove a server that was started again.
@@ -196,10 +247,11 @@ async def raise_storm(server: StormyServer, *, seed: int, seconds: float) -> Aft
         left = [*server.list_pods(), *active]
         for task in server.tasks:
             task.cancel()
-    return Aftermath(max(server.most.values(), default=0), left, server.created, answers, server.journal)
+    most = max(server.most.values(), default=0)
+    return Aftermath(most, left, server.created, FollowedSpawner.followed, answers, server.journal)
 
 
-def _config(port: int) -> dict[str, Any]:
+def _config(port: int, server: StormyServer) -> dict[str, Any]:
     a100 = {**SETTINGS["gpus"]["a100"], "start_timeout": 8}
     settings = {**SETTINGS, "gpus": {"a100": a100}, "policy": {"default": {"max_gpus": LIMIT}}, "capacity_timeout": 1}
     return {
@@ -207,7 +259,7 @@ def _config(port: int) -> dict[str, Any]:
         "KubeSpawner": {
             "port": port, "namespace": "default", "http_timeout": 4, "start_timeout": 8, "poll_interval": 1,
             "k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 4, "consecutive_failure_limit": 0,
-            "delete_grace_period": 0,
+            "delete_grace_period": 0, "modify_pod_hook": lambda _, pod: server.change_pod(pod),
         },
     }  # fmt: skip
 
@@ -217,6 +269,9 @@ async def _work(
 ) -> None:
     async def ask(method: str, user: str, name: str, body: object = None) -> None:
         server.note(f"{method} {user}/{name} {body or ''}")
+        if method == LEAVE:
+            await asyncio.create_task(_cancel_and_leave(hub, user, name))
+            return
         status = await hub.ask(method, user, name, body)
         server.note(f"  {status} {method} {user}/{name}")
         answers[status] += 1
@@ -225,12 +280,13 @@ async def _work(
     while time.monotonic() < ends_at:
         where = (draw.choice(USERS), draw.choice(SERVERS))
         options = {"image": "pytorch", "cpu": 1, "memory": "1G", "gpu": "a100", "gpu_count": draw.randint(1, LIMIT)}
-        start, stop = ("POST", *where, options), ("DELETE", *where)
+        start, stop, leave = ("POST", *where, options), ("DELETE", *where), (LEAVE, *where)
         remove, rename = ("DELETE", *where, {"remove": True}), ("PATCH", *where, {"name": draw.choice(SERVERS)})
         steps: list[tuple[Any, ...]] = draw.choice(
             [
                 [start], [start], [start, stop], [start, stop, start], [stop], [stop, start], [stop, stop, start],
                 [start, stop, remove], [start, stop, rename], [stop, rename], [remove], [rename],
+                [leave], [start, leave, stop, start], [leave, stop, start], [leave, stop, start],
             ]
         )  # fmt: skip
         await asyncio.gather(
@@ -240,6 +296,13 @@ async def _work(
             )
         )
         await asyncio.sleep(draw.random())
+
+
+async def _cancel_and_leave(hub: RealHub, user: str, name: str) -> None:
+    """Cancel a start, as a request does that goes away before it stops the server."""
+    spawner = hub.find_user(user).spawners.get(name)
+    if spawner is not None and spawner.pending == "spawn" and spawner._spawn_future:
+        spawner._spawn_future.cancel()
 
 
 async def _wait(delay_s: float, then: Coroutine[Any, Any, None]) -> None:

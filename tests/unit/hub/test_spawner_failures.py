@@ -288,6 +288,29 @@ async def test_options_that_a_hook_keeps_from_being_judged_are_not_stored(make_h
     assert hub.stored(user) == {}
 
 
+async def test_a_stop_leaves_options_alone_that_an_admin_has_changed_in_the_database(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    old, new = ({"image": "pytorch", "cpu": cpu, "memory": "1G"} for cpu in (1, 2))
+    row = SimpleNamespace(user_options=old, state={}, server=None, name="")
+    spawner = make_spawner(orm_spawner=row, user_options=old)  # as a restarted hub does
+    row.user_options = new
+    spawner._stop_pending = True
+    spawner.clear_state()
+    assert (row.user_options, spawner.user_options) == (new, new)
+
+
+async def test_a_canceled_start_restores_the_options_in_the_database(make_spawner: MakeSpawner, server: WatchServer):
+    old, new = ({"image": "pytorch", "cpu": cpu, "memory": "1G"} for cpu in (1, 2))
+    row = SimpleNamespace(user_options=old, state={}, server=None, name="")
+    spawner = make_spawner(orm_spawner=row, user_options=old)
+    spawner.user_options = row.user_options = new
+    spawner.clear_state()
+    spawner._stop_pending = True
+    spawner.clear_state()
+    assert (row.user_options, spawner.user_options) == (old, old)
+
+
 # -- the error ---------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.options import check_size, parse_form, parse_query, split_form, split_options
+from gpuspawner.core.request.options import (
+    check_size,
+    parse_form,
+    parse_query,
+    read_typed_amounts,
+    split_form,
+    split_options,
+    split_query,
+)
 
 ANYTHING = st.dictionaries(
     st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
@@ -77,6 +85,21 @@ def test_a_form_or_link_with_more_fields_than_any_form_is_refused_by_their_numbe
     began = time.thread_time()
     found = codes(read, sent)
     assert (found, time.thread_time() - began < 0.05) == ({"": "too_large"}, True)
+
+
+@pytest.mark.parametrize("name", ["image{}", "preset:small:size{}", "opt-cpu{}"])
+@pytest.mark.parametrize(
+    "split",
+    [
+        pytest.param(lambda sent: parse_form(split_form(read_typed_amounts(sent), ["image1"])[0]), id="form"),
+        pytest.param(lambda sent: parse_query(split_query(sent)[0]), id="link"),
+    ],
+)
+def test_a_form_or_link_with_more_fields_than_any_form_is_refused_before_it_is_split(split: Any, name: str):
+    sent = {name.format(number): ["x"] for number in range(100_000)}
+    began = time.thread_time()
+    found = codes(split, sent)
+    assert (found, time.thread_time() - began < 0.005) == ({"": "too_large"}, True)
 
 
 def test_a_form_becomes_user_options():

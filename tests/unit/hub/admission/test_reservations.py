@@ -266,6 +266,17 @@ async def test_a_cancelled_start_counts_until_jupyterhub_has_stopped_the_server(
     assert hub.servers() == []
 
 
+async def test_the_next_start_of_a_spawner_counts_when_the_earlier_start_is_closed(hub: Hub):
+    spawner = hub.spawner()
+    spawner._spawn_future, spawner.has_open_start = object(), True
+    hub.ledger.reserve(spawner, replace(TWO, gpu="t4"))
+    spawner._spawn_future = object()
+    hub.ledger.reserve(spawner, TWO)
+    assert hub.servers() == [("ada", "", "t4", 2), ("ada", "", "a100", 2)]
+    spawner.has_open_start = False
+    assert hub.servers() == [("ada", "", "a100", 2)]
+
+
 async def test_the_pod_of_one_start_ends_no_reservation_of_another(hub: Hub):
     first, second = hub.spawner(), hub.spawner()
     hub.ledger.reserve(first, TWO)

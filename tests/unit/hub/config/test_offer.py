@@ -22,7 +22,7 @@ from gpuspawner.kube.store import ClusterStore
 from gpuspawner.kube.watch.watch_loop import HUB_STOPPING
 from tests.unit.clocks import Clock
 from tests.unit.core.kueue_workloads import IN_USE, local_queue, pending
-from tests.unit.hub.conftest import GPU_NODE, SETTINGS
+from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, serve_watches
 
 
@@ -331,3 +331,27 @@ async def test_a_claim_whose_volume_is_lost_is_no_yes(offers: OfferFactory, stor
     server.bodies[f"{CLAIMS}/ada"] = json.dumps({**body, "status": {"phase": "Lost"}})
     found = await foretell(offers, store, "ada")
     assert (found.outcome, "is lost" in found.reason) == (Outcome.UNKNOWN, True)
+
+
+@pytest.mark.parametrize(
+    ("new_nodes", "resource", "expected"),
+    [
+        pytest.param("possible", "nvidia.com/gpu", Outcome.UNKNOWN, id="nodes of the type may be added"),
+        pytest.param("possible", "amd.com/gpu", Outcome.NEVER, id="nodes of another type may be added"),
+        pytest.param("none", "nvidia.com/gpu", Outcome.NEVER, id="no nodes are added"),
+    ],
+)
+async def test_a_pod_with_gpus_of_an_unknown_type_may_get_the_new_nodes_of_the_types_with_its_resource(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer, new_nodes: str, resource: str, expected: Outcome
+):
+    server.put(NODES, CPU_NODE)
+    a100 = {**SETTINGS["gpus"]["a100"], "new_nodes": new_nodes}
+    offer = await offers.make_offer(
+        offers.parse({**SETTINGS, "gpus": {"a100": a100}, "new_nodes": "none"}), store, image="base"
+    )
+    container = {"name": "notebook", "resources": {"limits": {resource: "9"}}}
+    pod = await offer.add_volume_topology(
+        {"metadata": {"name": "jupyter-ada", "namespace": "hub"}, "spec": {"containers": [container]}}
+    )
+    assert pod is not None
+    assert offer.predict_verdict(pod, gpu=None).outcome is expected

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import jupyterhub
 import pytest
 from jupyterhub.user import User
 
+from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, spawners
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.hub.starts import begin
-from tests.unit.hub.storm import OWN_PODS, StormyServer
+from tests.unit.hub.storm import OWN_PODS, FollowedSpawner, StormyAuthenticator, StormyServer
 from tests.unit.kube.watch_server import NODES, NVIDIA_CLASS, RUNTIME_CLASSES, eventually, serve_watches
 
 OPTIONS = {"image": "pytorch", "cpu": 1, "memory": "1G"}
@@ -214,3 +216,112 @@ async def test_a_start_waits_until_the_pod_of_an_earlier_start_is_gone(make_spaw
     await asyncio.gather(future, return_exceptions=True)
     assert tokens[0] != tokens[1]
     assert any("deleting jupyter-ada, uid-1" in line for line in server.journal)
+
+
+async def test_a_start_follows_an_open_start_if_the_proxy_keeps_jupyterhub_from_stopping_the_server(
+    make_hub: Callable[..., RealHub], server: StormyServer
+):
+    """JupyterHub asks the identity provider meanwhile, and has looked before whether it may start the server."""
+    begun, ends = asyncio.Event(), asyncio.Event()
+
+    async def change_pod(_: object, pod: object) -> object:
+        begun.set()
+        if not ends.is_set():
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await ends.wait()
+        return pod
+
+    async def fail(*_: object) -> None:
+        if server.created == 0:
+            raise ConnectionError
+
+    hub = make_hub(
+        authenticator=StormyAuthenticator(), spawner_class=FollowedSpawner, proxy=SimpleNamespace(delete_user=fail)
+    )
+    hub.settings["config"].KubeSpawner.modify_pod_hook = change_pod
+    before = FollowedSpawner.followed
+    gpu = {**OPTIONS, "gpu": "a100", "gpu_count": 1}
+    assert await hub.ask("POST", "ada", "lab", gpu) == 202
+    spawner = hub.find_user("ada").spawners["lab"]
+
+    async def cancel_and_leave() -> None:
+        assert spawner.pending == "spawn"
+        spawner._spawn_future.cancel()
+
+    await begun.wait()
+    await asyncio.create_task(cancel_and_leave())
+    stop = asyncio.create_task(hub.ask("DELETE", "ada", "lab"))
+    await asyncio.sleep(0)
+    again = asyncio.create_task(hub.ask("POST", "ada", "lab", gpu))
+    await asyncio.sleep(0)
+    ends.set()
+    assert await asyncio.gather(stop, again) == [204, 202]
+    await eventually(lambda: server.list_pods() == ["jupyter-ada--lab"])
+    assert (FollowedSpawner.followed - before, spawner.start_timeout) == (1, 900)
+    await hub.ask("DELETE", "ada", "lab")
+    await eventually(lambda: not server.list_pods())
+
+
+async def start_twice(spawner: GPUSpawner, options: dict[str, Any], *, meanwhile: Callable[[], None]) -> list[Any]:
+    """Start a server while an earlier start of its spawner still ends; return what the new start sees when it begins.
+
+    :param meanwhile: what the earlier start does after JupyterHub has prepared the new start.
+    """
+    begun: list[Any] = []
+
+    async def send() -> None:
+        begun.append((spawner.start_timeout, spawner.start_state.is_refused, spawner.has_open_start))
+
+    async def wait_for(starting: asyncio.Future[Any]) -> Any:
+        return await starting
+
+    async def fail() -> None:
+        raise RuntimeError
+
+    spawner._start_future = earlier = spawner.open_starts.follow(fail, wait_for)
+    await asyncio.gather(earlier, return_exceptions=True)
+    await begin(spawner, dict(options))
+    meanwhile()
+    spawner._start_future = start = spawner.open_starts.follow(lambda: spawner.begin_start(send), wait_for)
+    await start
+    return begun
+
+
+async def test_a_start_keeps_the_timeout_of_its_type_when_it_waits_for_an_earlier_start(
+    make_spawner: MakeSpawner, server: StormyServer
+):
+    spawner = make_spawner(kubespawner={"namespace": "default", "start_timeout": 77})
+    gpu = {**OPTIONS, "gpu": "a100", "gpu_count": 1}
+    assert await start_twice(spawner, gpu, meanwhile=lambda: None) == [(900, False, False)]
+    spawner.clear_state()
+    assert spawner.start_timeout == 77
+
+
+async def test_the_late_refusal_of_an_earlier_start_does_not_end_the_next(
+    make_spawner: MakeSpawner, server: StormyServer
+):
+    spawner = make_spawner(kubespawner={"namespace": "default", "start_timeout": 77})
+
+    def refuse() -> None:
+        spawner.start_state.is_refused = True
+
+    assert await start_twice(spawner, OPTIONS, meanwhile=refuse) == [(77, False, False)]
+
+
+async def test_a_server_is_not_removed_while_a_stop_is_pending(make_spawner: MakeSpawner, server: StormyServer):
+    spawner = make_spawner(kubespawner={"namespace": "default"})
+    spawner._spawn_pending = True
+
+    async def ask() -> str | None:
+        return spawner.pending
+
+    assert await asyncio.create_task(ask()) == "spawn"
+    spawner._spawn_pending, spawner._stop_pending = False, True  # the start has failed, so JupyterHub stops the server
+    assert spawner.pending == "stop"
+    stop = asyncio.ensure_future(spawner._stop_future)
+    done, _ = await asyncio.wait([stop], timeout=0.5)
+    assert not done
+    spawner._stop_pending = False
+    await asyncio.wait_for(stop, timeout=5)
