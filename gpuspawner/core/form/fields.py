@@ -583,28 +583,9 @@ def _list_hidden_fields(catalog: Catalog) -> set[str]:
 
 
 def _find_selection(values: Mapping[str, str], catalog: Catalog) -> Selection | None:
+    hidden = _list_hidden_fields(catalog)
     try:
-        return _validate_fields(values, catalog)
+        options = parse_form({name: [text] for name, text in values.items() if name not in hidden})
     except SelectionError:
         return None
-
-
-def list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
-    """Return the names of the form's fields that the user has to change before a start.
-
-    :param filled: the contents of the form's fields.
-    :param allowance: what the user may have now.
-    """
-    full = allowance.full_catalog
-    if full.only_presets:
-        return set()
-    try:
-        _validate_fields(filled.values, full if allowance.blocked else allowance.catalog)
-    except SelectionError as error:
-        return {each.field for each in error.problems}
-    return set()
-
-
-def _validate_fields(values: Mapping[str, str], catalog: Catalog) -> Selection:
-    hidden = _list_hidden_fields(catalog)
-    return validate(parse_form({name: [text] for name, text in values.items() if name not in hidden}), catalog)
+    return try_validate(options, catalog)

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import TypedDict
 
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.form.fields import FilledFields, list_form_fields, list_wrong_fields
+from gpuspawner.core.form.fields import FilledFields, list_form_fields
 from gpuspawner.core.form.views import FactView
 from gpuspawner.core.form.wording import is_foreign, list_facts
 from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.field_definitions import GPU, GPU_COUNT, PRIORITY
-from gpuspawner.core.request.options import LINK_FIELDS, parse_query
+from gpuspawner.core.request.options import LINK_FIELDS, parse_form, parse_query
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
@@ -101,20 +101,33 @@ def list_fixable_problems(
     """
     if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
         return () if draft is None else draft.problems
-    wrong = list_wrong_fields(filled, allowance) & list_form_fields(allowance.catalog)
-    return tuple(_reword(each, draft, allowance) for each in draft.problems if each.field in wrong)
+    wrong = _list_wrong_fields(filled, allowance)
+    return tuple(_reword(each, draft, allowance=allowance) for each in draft.problems if each.field in wrong)
 
 
 def _is_from_link(draft: FormDraft) -> bool:
     return draft.is_link or bool(draft.ignored)
 
 
-def _reword(problem: Problem, draft: FormDraft, allowance: Allowance) -> Problem:
+def _list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
+    """Return the names of the form's fields that the user has to change before a start."""
+    catalog = allowance.full_catalog if allowance.blocked else allowance.catalog
+    names = list_form_fields(catalog)
+    if catalog.only_presets:
+        return set()
+    try:
+        validate(parse_form({name: [text] for name, text in filled.values.items() if name in names}), catalog)
+    except SelectionError as error:
+        return names & {each.field for each in error.problems}
+    return set()
+
+
+def _reword(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> Problem:
     """Return a problem with a hint in the user's words, which lists no slugs."""
-    return replace(problem, hint=_explain(problem, draft, allowance) or problem.hint)
+    return replace(problem, hint=_explain(problem, draft, allowance=allowance) or problem.hint)
 
 
-def _explain(problem: Problem, draft: FormDraft, allowance: Allowance) -> str:
+def _explain(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> str:
     """Return a problem in the user's words; "" if its own message is in these words."""
     name = problem.field
     value = sanitize_name(draft.typed.get(name, ""))
@@ -156,7 +169,7 @@ def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance)
     )
     fixable = {each.field for each in list_fixable_problems(draft, filled=filled, allowance=allowance)}
     others = [
-        _reword(each, draft, allowance)
+        _reword(each, draft, allowance=allowance)
         for each in draft.problems
         if each.field in ("", *LINK_FIELDS) and each.field not in fixable
     ]
