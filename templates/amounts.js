@@ -119,7 +119,7 @@ parts.push((root, data, form) => {
   function showFollowed(values) {
     const changed = [...own].filter(([name, text]) => follows(name) && values.gpu && values[name] !== text).map(([name]) => name);
     const texts = { cpu: t("CPU follows the GPU."), memory: t("Memory follows the GPU."), "cpu,memory": t("CPU and memory follow the GPU.") };
-    find("follow")?.toggleAttribute("hidden", !changed.length);
+    ["follow", "unfollow"].forEach((id) => find(id)?.toggleAttribute("hidden", !changed.length));
     write(find("followed"), texts[changed] ?? "");
   }
 
