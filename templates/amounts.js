@@ -5,13 +5,16 @@ const FEWEST_COMMON = 3; // below that, "+" does just as well
 const MOST_COMMON = 8;
 
 /** A part of what the GPUs that are picked have on their node, as the fields hold it; nothing that is less than the default. */
-function shareOf(values, data, part = 1) {
+function shareOf(values, data, part = 1, isFollowed = false) {
   const { gpu } = chosen(values, data);
   if (!gpu?.share || wrongNumbers(values, data).includes("gpu_count")) return {};
   const found = SHARED.map(([name, unit], index) => {
     if (!data[name]) return [name];
     const [min, max, step] = amountsOf(name, data[name]);
-    const most = Math.min((gpu.share[index] / unit) * countOf(values) * part, max);
+    const whole = (gpu.share[index] / unit) * countOf(values);
+    // All that a quota leaves is for other servers, too: only a user takes it.
+    if (isFollowed && data[name].is_left_by_quota && whole >= max) return [name];
+    const most = Math.min(whole * part, max);
     const amount = min + Math.floor((most - min) / step + 1e-9) * step;
     return [name, amount >= Math.max(min, amountOf(name, data[name].default)) && textOf(amount)];
   });
@@ -27,12 +30,13 @@ export function suggestionOf(values, data) {
 
 /**
  * What the fields of these names hold while they go with the GPU: the share, or as large a part of it as a node has free, so
- * that a GPU which is free does not wait for CPU and memory that nobody has asked for; at least the default.
+ * that a GPU which is free does not wait for CPU and memory that nobody has asked for; at least the default, and no more
+ * than it where the share is all that a quota leaves.
  */
 export function followedOf(values, data, names) {
   const { gpu } = chosen(values, data);
   const found = [1, 1 / 2, 1 / 4, 1 / 8, 0].map((part) => {
-    const share = shareOf(values, data, part);
+    const share = shareOf(values, data, part, true);
     return Object.fromEntries(names.map((name) => [name, share[name] ?? data[name].default]));
   });
   const fits = (each) => holds(gpu?.shapes ?? [], requestOf({ ...values, ...each }, data) ?? [0, 0], countOf(values));
@@ -115,7 +119,7 @@ parts.push((root, data, form) => {
   function showFollowed(values) {
     const changed = [...own].filter(([name, text]) => follows(name) && values.gpu && values[name] !== text).map(([name]) => name);
     const texts = { cpu: t("CPU follows the GPU."), memory: t("Memory follows the GPU."), "cpu,memory": t("CPU and memory follow the GPU.") };
-    find("follow")?.toggleAttribute("hidden", !changed.length);
+    ["follow", "unfollow"].forEach((id) => find(id)?.toggleAttribute("hidden", !changed.length));
     write(find("followed"), texts[changed] ?? "");
   }
 

@@ -58,6 +58,11 @@ function enhance(root, data, session) {
     radios(name).forEach((control) => control.removeAttribute("aria-invalid"));
   }
 
+  /** The list of what was wrong when the page was loaded goes with the last wrong field. */
+  function dropErrors() {
+    if (!wrongFields(read(), data).length && all(root, ".gs-error").every((line) => line.hidden)) find("errors")?.remove();
+  }
+
   function complain(name, { whileTyping = false } = {}) {
     const bounds = NUMBERS.includes(name) && boundsOf(name, read(), data);
     if (!inputs[name] || !bounds) return;
@@ -130,6 +135,7 @@ function enhance(root, data, session) {
     if (find("more") && (!data.choices.every(isDefault) || ["run_time", "shared_memory"].some(isUnusual))) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
+    dropErrors();
     find("summary").scrollIntoView({ block: "nearest" });
   }
 
@@ -204,6 +210,7 @@ function enhance(root, data, session) {
       settle("shared_memory");
       complain("shared_memory", { whileTyping: true });
     }
+    dropErrors();
   });
   // A message moves what stands below it: not away from under a finger that presses it and so left the field.
   on(root, "change", ({ target }) => {

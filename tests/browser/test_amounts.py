@@ -120,6 +120,7 @@ async def test_cpu_and_memory_follow_the_gpu_until_the_user_takes_that_back(form
     await form.radio("gpu", "").check()
     await expect_amounts(form, "2", "8")
     await expect(form.part("follow")).to_be_hidden()
+    await expect(form.part("unfollow")).to_be_hidden()
     await form.radio("gpu", "gpu-4").check()
     await form.page.get_by_role("button", name="Undo").click()
     await expect_amounts(form, "2", "8")
@@ -128,6 +129,18 @@ async def test_cpu_and_memory_follow_the_gpu_until_the_user_takes_that_back(form
     await expect(form.part("suggestion")).to_be_visible()
     await form.radio("gpu", "gpu-3").check()
     await expect_amounts(form, "2", "8")
+
+
+@pytest.mark.parametrize("size", [pytest.param((1280, 720), id="wide"), pytest.param((390, 844), id="phone")])
+async def test_what_follows_the_gpu_and_its_undo_are_in_sight(form: Form, size: tuple[int, int]) -> None:
+    await form.open(size)
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.page.get_by_role("button", name="Undo")).to_be_in_viewport(ratio=1)
+    await expect(form.part("brief")).to_have_text("1 × GPU 3 · 11.5 CPUs · 118 GiB RAM")
+    assert await form.part("brief").evaluate("brief => brief.scrollWidth <= brief.clientWidth")
+    assert (await form.box(form.bar))["height"] <= 100
 
 
 @WIDE

@@ -10,6 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Dialog, Locator, Page, expect
 
 from gpuspawner.core.catalog.model import CustomImages
+from gpuspawner.core.errors import Problem
 from tests.browser.support.offered import CATALOG, STILL, Form, Site
 from tests.browser.support.person import Person
 from tests.browser.support.site import serving
@@ -156,3 +157,17 @@ async def test_the_list_follows_the_fields(form: Form) -> None:
     await form.part("more").locator("summary").click()
     await form.part("shared_memory").fill("1")
     await expect(facts(form).last).to_contain_text("1 GiB")
+
+
+@pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
+async def test_what_is_to_be_changed_goes_with_the_last_wrong_field(form: Form) -> None:
+    form.site.asks = False
+    form.site.link = {"gpu": "gone", "cpu": "999"}
+    form.site.problems = tuple(Problem(field=name, code="x", message=f"Another {name}.") for name in ("gpu", "cpu"))
+    await form.open()
+
+    await form.radio("gpu", "gpu-3").check()
+    await expect(form.part("errors")).to_be_visible()
+    await form.part("cpu").fill("4")
+
+    await expect(form.part("errors")).to_have_count(0)

@@ -143,7 +143,7 @@ def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="node-group-failing",
             what="The cluster-autoscaler reports trouble with "
             f"{shorten_list([f'{group.name} ({group.trouble})' for group in failing])}.",
-            why="Servers that need a new node of it wait in vain.",
+            why="Servers that need a new node from this group can't start.",
             fix=fix,
             objects=tuple(group.name for group in failing),
         )

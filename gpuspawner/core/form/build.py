@@ -274,8 +274,10 @@ def _add_fields(
         common,
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
         custom_image=build_custom_image_view(allowed.custom_images, values["custom_image"]),
-        cpu=build_number_view(allowed.cpu, CPU.format_input),
-        memory=build_number_view(allowed.memory, MEMORY.format_input),
+        cpu=build_number_view(allowed.cpu, CPU.format_input, is_left_by_quota=allowance.is_narrowed_by_quota(CPU)),
+        memory=build_number_view(
+            allowed.memory, MEMORY.format_input, is_left_by_quota=allowance.is_narrowed_by_quota(MEMORY)
+        ),
         run_time=build_number_view(allowed.run_time, RUN_TIME.format_input),
         shared_memory=build_number_view(catalog.shared_memory, SHARED_MEMORY.format_input),
         choices=tuple(_build_choice_field_views(allowed)),

@@ -70,6 +70,8 @@ class NumberView:
     :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
         requests the smaller of this value and the limit, and ``guarantee`` is unused.
     :param is_optional: True = the field is empty at first, and may stay empty.
+    :param is_left_by_quota: whether ``max`` is what a ResourceQuota of the namespace leaves. The field then does not
+        follow the GPU up to ``max``, so that one server does not take what all the others need.
     """
 
     min: str
@@ -79,13 +81,17 @@ class NumberView:
     guarantee: float = 1.0
     request: str = ""
     is_optional: bool = False
+    is_left_by_quota: bool = False
 
 
-def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
+def build_number_view(
+    bounds: Bounds | None, format_amount: Callable[[int], str], *, is_left_by_quota: bool = False
+) -> NumberView | None:
     """Return bounds as the texts that the form's field shows, or None without bounds.
 
     :param bounds: in whole base units (millicores, bytes, seconds); None if the form has no such field.
     :param format_amount: formats base units as text of the field.
+    :param is_left_by_quota: whether the maximum is what a ResourceQuota leaves.
     """
     if bounds is None:
         return None
@@ -97,6 +103,7 @@ def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]
         guarantee=bounds.guarantee,
         request="" if bounds.own is None or bounds.own.guarantee is None else format_amount(bounds.own.guarantee),
         is_optional=bounds.is_optional,
+        is_left_by_quota=is_left_by_quota,
     )
 
 

@@ -372,6 +372,15 @@ class Allowance:
         own = self._narrow_by_rule(amount_field)
         return narrow_bounds(own, most=self._find_quota_room(amount_field, own))
 
+    def is_narrowed_by_quota(self, amount_field: AmountField) -> bool:
+        """Return whether a ResourceQuota leaves less of CPU or memory than the user could have without it.
+
+        :param amount_field: the field of CPU or memory.
+        """
+        own = self._narrow_by_rule(amount_field)
+        room = self._find_quota_room(amount_field, own)
+        return own is not None and room is not None and room < own.max
+
     def _narrow_by_rule(self, amount_field: AmountField) -> Bounds | None:
         allowed = self._get_range(amount_field)
         return narrow_bounds(getattr(self.complete_catalog, amount_field.name), least=allowed.min, most=allowed.max)

@@ -168,7 +168,7 @@ def format_pull_failure(failure: PullFailure, image: str) -> str:
                 "The node can't connect securely to the registry of the image {image}. Ask an admin.", image=image
             )
         case PullFailure.DAMAGED_STORE:
-            return gettext("The node has lost a part of the image {image}; it is tried again.", image=image)
+            return gettext("The node's copy of the image {image} is damaged. The node tries again.", image=image)
         case PullFailure.PLATFORM:
             return gettext("The image {image} was not made for the processors of the node.", image=image)
         case PullFailure.RATE_LIMIT:

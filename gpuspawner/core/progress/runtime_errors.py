@@ -95,13 +95,18 @@ def format_runtime_fault(fault: RuntimeFault, image: str) -> str:
         case RuntimeFault.OVERLOAD:
             return gettext("The node cannot prepare your server yet; it tries again.")
         case RuntimeFault.OLD_DRIVER:
-            return gettext("The GPU driver of the node is too old for the image {image}.", image=image)
+            return gettext(
+                "The GPU driver of the node is too old for the image {image}. Choose another image, or ask an admin.",
+                image=image,
+            )
         case RuntimeFault.DEVICE:
             return gettext("The GPU driver or a device of the node is out of order, so your server can't start there.")
         case RuntimeFault.DISK:
-            return gettext("The node has lost a disk or file that your server needs, so your server can't start there.")
+            return gettext(
+                "A disk or file that your server needs is missing on the node, so your server can't start there."
+            )
         case RuntimeFault.IMAGE_STORE:
-            return gettext("The node has lost a part of the image {image}; it is tried again.", image=image)
+            return gettext("The node's copy of the image {image} is damaged. The node tries again.", image=image)
         case RuntimeFault.MISSING_PROGRAM:
             return gettext("The image {image} does not hold the program that a server starts with.", image=image)
         case RuntimeFault.MISSING_OBJECT:

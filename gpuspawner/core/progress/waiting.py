@@ -311,11 +311,11 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
             return gettext("No new node can be added right now.")
         case ScaleUpState.NODES_FAIL if scale_up:
             return gettext(
-                "{number} tries to add a node failed. The provider may have no such machine right now.",
+                "{number} attempts to add a node failed. The cloud provider may be out of such machines.",
                 number=scale_up.requests,
             )
         case ScaleUpState.NEW_NODE:
-            return gettext("A new node was requested, but it hasn't come yet.")
+            return gettext("A new node was requested, but it isn't there yet.")
         case ScaleUpState.NODE_FOUND:
             return gettext("A node was found, but it hasn't taken your server.")
         case _:

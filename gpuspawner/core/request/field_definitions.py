@@ -89,7 +89,7 @@ CPU = AmountField(
     step=500,
     default=2000,
     guarantee=0.5,  # The pod requests half of its CPU limit: servers often idle, and other pods can use idle CPU.
-    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
+    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional", "is_left_by_quota"),
 )
 MEMORY = AmountField(
     name="memory",
@@ -104,7 +104,7 @@ MEMORY = AmountField(
     kept=gettext_lazy("{kept} GiB is filled in."),
     step=1024**3,
     default=8 * 1024**3,
-    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
+    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional", "is_left_by_quota"),
 )
 GPU = ChoiceField(
     name="gpu",

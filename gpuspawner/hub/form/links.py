@@ -12,7 +12,9 @@ from gpuspawner.core.form.views import FactView
 from gpuspawner.core.form.wording import is_foreign, list_facts
 from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.request.options import LINK_FIELDS, parse_query
+from gpuspawner.core.request.field_definitions import GPU, GPU_COUNT, PRIORITY
+from gpuspawner.core.request.options import LINK_FIELDS, parse_form, parse_query
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import format_list, sanitize_name
@@ -24,8 +26,7 @@ from gpuspawner.hub.request.context import LINK_PREFIX, FormDraft
 from gpuspawner.hub.spawner_protocol import AdmittedSpawner
 
 _MAX_NAMES = 3
-_MAX_VALUE_CHARS = 40
-_NOT_OFFERED = MappingProxyType(
+_NOT_LINKED = MappingProxyType(
     {
         "gpu": gettext_lazy("This link asks for a GPU that this hub doesn't have ({value}). Pick another."),
         "image": gettext_lazy("This link asks for an image that this hub doesn't have ({value}). Pick another."),
@@ -33,6 +34,14 @@ _NOT_OFFERED = MappingProxyType(
     }
 )
 """Field → what the form says of a slug in a link that the hub does not offer."""
+_NOT_OFFERED = MappingProxyType(
+    {
+        "gpu": gettext_lazy("This hub doesn't have the GPU {value}. Pick another."),
+        "image": gettext_lazy("This hub doesn't have the image {value}. Pick another."),
+        "preset": gettext_lazy("This hub doesn't have the preset {value}. Pick another."),
+    }
+)
+"""The same for an address that fills in the form, whose user may have followed no link."""
 
 
 class LinkAttributes(TypedDict):
@@ -84,7 +93,7 @@ async def check_link(
 def list_fixable_problems(
     draft: FormDraft | None, *, filled: FilledFields, allowance: Allowance
 ) -> tuple[Problem, ...]:
-    """Return the problems of what the request sent, without those of a link that the form has no field for.
+    """Return the problems of what the request sent; of a link's, only those that leave a wrong field in the form.
 
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
     :param filled: the contents of the form's fields.
@@ -92,20 +101,61 @@ def list_fixable_problems(
     """
     if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
         return () if draft is None else draft.problems
-    fields = {"", *list_form_fields(allowance.catalog)}
-    return tuple(_reword(each, draft) for each in draft.problems if each.field in fields)
+    wrong = _list_wrong_fields(filled, allowance)
+    return tuple(_reword(each, draft, allowance=allowance) for each in draft.problems if each.field in wrong)
 
 
 def _is_from_link(draft: FormDraft) -> bool:
     return draft.is_link or bool(draft.ignored)
 
 
-def _reword(problem: Problem, draft: FormDraft) -> Problem:
+def _list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
+    """Return the names of the form's fields that the user has to change before a start."""
+    catalog = allowance.full_catalog if allowance.blocked else allowance.catalog
+    names = list_form_fields(catalog)
+    if catalog.only_presets:
+        return set()
+    try:
+        validate(parse_form({name: [text] for name, text in filled.values.items() if name in names}), catalog)
+    except SelectionError as error:
+        return names & {each.field for each in error.problems}
+    return set()
+
+
+def _reword(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> Problem:
     """Return a problem with a hint in the user's words, which lists no slugs."""
-    if problem.code != "unknown_choice" or problem.field not in _NOT_OFFERED:
-        return problem
-    value = draft.typed.get(problem.field, "")[:_MAX_VALUE_CHARS]
-    return replace(problem, hint=gettext(_NOT_OFFERED[problem.field], value=value))
+    return replace(problem, hint=_explain(problem, draft, allowance=allowance) or problem.hint)
+
+
+def _explain(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> str:
+    """Return a problem in the user's words; "" if its own message is in these words."""
+    name = problem.field
+    value = sanitize_name(draft.typed.get(name, ""))
+    if _is_repeated(name, draft):
+        if name == GPU.name:
+            return gettext("This link names two GPUs. Pick one.")
+        return gettext("This link gives more than one value for a field ({name}). Check what the form has.", name=name)
+    if name == PRESET_CHOICES:
+        return gettext(
+            "This link asks for a part of a preset that this hub doesn't have ({value}). It is ignored.", value=value
+        )
+    if name == GPU_COUNT.name and problem.code == "conflict":
+        return gettext("This link gives a number of GPUs but no GPU. Pick a GPU.")
+    if problem.code != "unknown_choice":
+        return ""
+    if name == PRIORITY.name and name not in list_form_fields(allowance.catalog):
+        return gettext(
+            "This link asks for a priority that this hub doesn't have ({value}). It is ignored.", value=value
+        )
+    texts = _NOT_OFFERED if draft.link is None else _NOT_LINKED
+    return gettext(texts[name], value=value) if name in texts else ""
+
+
+def _is_repeated(name: str, draft: FormDraft) -> bool:
+    """Return whether a link gives different values for a field."""
+    link = draft.link or {}
+    texts = link.get(f"{LINK_PREFIX}{name}", link.get(name))
+    return isinstance(texts, list) and len(set(texts)) > 1
 
 
 def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance) -> tuple[str, ...]:
@@ -119,7 +169,9 @@ def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance)
     )
     fixable = {each.field for each in list_fixable_problems(draft, filled=filled, allowance=allowance)}
     others = [
-        _reword(each, draft) for each in draft.problems if each.field in LINK_FIELDS and each.field not in fixable
+        _reword(each, draft, allowance=allowance)
+        for each in draft.problems
+        if each.field in ("", *LINK_FIELDS) and each.field not in fixable
     ]
     return (*([unknown] if ignored else []), *(each.hint or each.message for each in others))
 

@@ -14,6 +14,7 @@ from gpuspawner.core.catalog.policy_model import Access, Policy
 from gpuspawner.core.catalog.policy_model import Person as User
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
+from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.wording import list_facts
@@ -92,6 +93,7 @@ class Site:
     options: dict[str, Any] | None = None
     link: dict[str, str] | None = None
     asks: bool = False
+    problems: tuple[Problem, ...] = ()
     outcome: Outcome = Outcome.NOW
     reason: str = ""
     language: str = "en"
@@ -117,7 +119,9 @@ class Site:
             },
         )
         inventory = Inventory(occupancy=Occupancy.build(self.nodes, ()), age_s=0.0)
-        view = build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowance)
+        view = build_view(
+            self.catalog, inventory, filled=filled, problems=self.problems, live=live, allowance=allowance
+        )
         if self.asks and filled.selection is not None:
             view = replace(view, asked="", facts=list_facts(filled.selection, allowance))
         return PAGE.format(STYLE, render(view))

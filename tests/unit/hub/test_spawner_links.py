@@ -113,18 +113,48 @@ ASKED = ["Start this server?"]
         ),
         pytest.param(
             {"fill-gpu": "foo"},
-            ([], ["This link asks for a GPU that this hub doesn't have (foo). Pick another."], []),
+            ([], ["This hub doesn't have the GPU foo. Pick another."], []),
             id="a GPU to fill in",
         ),
         pytest.param(
+            {"fill-image": "foo"},
+            ([], ["This hub doesn't have the image foo. Pick another."], []),
+            id="an image to fill in",
+        ),
+        pytest.param(
+            {"fill-preset": "foo"},
+            ([], [], ["This hub doesn't have the preset foo. Pick another."]),
+            id="a preset to fill in",
+        ),
+        pytest.param(
             {"image": "x" * 99},
-            ([], [f"This link asks for an image that this hub doesn't have ({'x' * 40}). Pick another."], []),
+            ([], [f"This link asks for an image that this hub doesn't have ({'x' * 39}…). Pick another."], []),
             id="an image with a long name",
         ),
         pytest.param(
+            {"gpu": "a\u202eb"},
+            ([], ["This link asks for a GPU that this hub doesn't have (a\\u202eb). Pick another."], []),
+            id="a GPU whose name turns the text around",
+        ),
+        pytest.param(
             {"preset": "foo"},
-            ([], ["This link asks for a preset that this hub doesn't have (foo). Pick another."], []),
+            ([], [], ["This link asks for a preset that this hub doesn't have (foo). Pick another."]),
             id="a preset",
+        ),
+        pytest.param(
+            {"gpu_count": "2"},
+            ([], [], ["This link gives a number of GPUs but no GPU. Pick a GPU."]),
+            id="a number of GPUs without a GPU",
+        ),
+        pytest.param(
+            {"preset_choices": "x"},
+            ([], [], ["This link asks for a part of a preset that this hub doesn't have (x). It is ignored."]),
+            id="entries of no preset",
+        ),
+        pytest.param(
+            {"priority": "high"},
+            ([], [], ["This link asks for a priority that this hub doesn't have (high). It is ignored."]),
+            id="a priority where there is none",
         ),
         pytest.param(
             {"gpu": "a100", "colour": "red"},
@@ -174,6 +204,40 @@ async def test_a_link_says_what_its_reader_can_change_and_notes_the_rest(
     assert told(page) == said
     heading = [each.text.strip() for each in page.select("#gpuspawner-errors > p")]
     assert heading == (["Change this to continue:"] if said[1] else [])
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        pytest.param(
+            {"gpu": [b"mi210", b"a100"]}, ([], [], ["This link names two GPUs. Pick one."]), id="two GPUs of the hub"
+        ),
+        pytest.param(
+            {"gpu": [b"foo", b"bar"]},
+            ([], ["This link names two GPUs. Pick one."], []),
+            id="two GPUs that there aren't",
+        ),
+        pytest.param(
+            {"cpu": [b"3", b"4"]},
+            ([], [], ["This link gives more than one value for a field (cpu). Check what the form has."]),
+            id="two amounts",
+        ),
+    ],
+)
+async def test_a_link_that_says_two_things_is_not_read_as_the_developer_would(
+    make_spawner: MakeSpawner, link: dict[str, list[bytes]], said: tuple[list[str], list[str], list[str]]
+):
+    page = await opened(make_spawner(settings=FIXED), {f"{LINK_PREFIX}{name}": value for name, value in link.items()})
+    assert told(page) == said
+
+
+@pytest.mark.parametrize("link", [{"preset": "nope"}, {"gpu_count": "2"}, {"preset_choices": "x"}, {"gpu": "foo"}])
+async def test_what_is_to_be_changed_never_stands_beside_a_start_that_works(
+    make_spawner: MakeSpawner, link: dict[str, str]
+):
+    page = await opened(make_spawner(settings=FIXED), query(**link))
+    starts = bool(page.select("#gpuspawner-verdict[data-outcome=now]"))
+    assert (starts, bool(page.select("#gpuspawner-errors"))) in [(True, False), (False, True)]
 
 
 async def test_a_link_of_another_hub_says_what_does_not_hold_here(make_spawner: MakeSpawner):

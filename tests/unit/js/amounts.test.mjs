@@ -69,6 +69,17 @@ test("a GPU that is free does not wait for what follows it", () => {
   assert.deepEqual(followed(), { cpu: "7.5", memory: "60" });
 });
 
+test("what a quota leaves is taken by no amount that follows the GPU", () => {
+  const gpus = island.gpus.map((each) => ({ ...each, shapes: [[64_000, 512 * 1024, 8]] }));
+  const left = (max) => ({ ...island, gpus, cpu: { ...island.cpu, max, is_left_by_quota: true } });
+  assert.deepEqual(followedOf(values(), left("7"), BOTH), { cpu: "2", memory: "60" });
+  assert.deepEqual(followedOf(values(), left("7.5"), BOTH), { cpu: "2", memory: "60" });
+  assert.deepEqual(followedOf(values(), left("10"), BOTH), { cpu: "7.5", memory: "60" });
+  assert.deepEqual(followedOf(values({ gpu_count: "2" }), left("10"), BOTH), { cpu: "2", memory: "120" });
+  // A user who asks for it gets it.
+  assert.deepEqual(suggestionOf(values(), left("7")), { cpu: "7", memory: "60" });
+});
+
 test("a choice that the fields hold already is not suggested, however it is written", () => {
   assert.equal(suggestionText(values({ cpu: "7500m", memory: "60 GiB" }), island), "");
   assert.notEqual(suggestionText(values({ cpu: "", memory: "60" }), island), "");

@@ -122,6 +122,23 @@ def test_a_quota_of_the_namespace_is_shown_where_it_is_tighter():
     assert set(told(none).values()) == {("denied", "The cluster's quota leaves no GPU for one more server.")}
 
 
+@pytest.mark.parametrize(
+    ("left", "cpu", "memory"),
+    [
+        pytest.param({"requests.cpu": 5_000, "limits.memory": 19 * GIB}, ("10", True), ("19", True), id="both"),
+        pytest.param({"limits.cpu": 16_000}, ("16", False), ("64", False), id="as much as the hub offers"),
+        pytest.param({}, ("16", False), ("64", False), id="no quota of theirs"),
+    ],
+)
+def test_the_form_knows_which_of_its_bounds_a_quota_sets(
+    left: dict[str, int], cpu: tuple[str, bool], memory: tuple[str, bool]
+):
+    view = view_for(allowed(left=left))
+    assert view.cpu is not None
+    assert view.memory is not None
+    assert [(each.max, each.is_left_by_quota) for each in (view.cpu, view.memory)] == [cpu, memory]
+
+
 def test_members_see_pools_as_far_as_they_may_have_their_gpus():
     policy = Policy(pools={"physics": pool(), "astro": pool("astro", groups=["astro"])})
     policy = replace(policy, pools={**policy.pools, "free": pool("free", most=UNLIMITED)})

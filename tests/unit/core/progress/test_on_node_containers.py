@@ -91,11 +91,12 @@ DEVICE_FAILURE = StartFailure(
 )
 DISK_FAILURE = StartFailure(
     code="node_faulty",
-    sentence="The node has lost a disk or file that your server needs, so your server can't start there. A new start"
-    " may get another node.",
+    sentence="A disk or file that your server needs is missing on the node, so your server can't start there. A new"
+    " start may get another node.",
 )
 OLD_DRIVER_FAILURE = StartFailure(
-    code="driver_too_old", sentence=f"The GPU driver of the node is too old for the image {IMAGE}."
+    code="driver_too_old",
+    sentence=f"The GPU driver of the node is too old for the image {IMAGE}. Choose another image, or ask an admin.",
 )
 
 
@@ -139,7 +140,7 @@ def test_a_node_that_has_lost_a_part_of_an_image_tries_again_and_is_named_in_the
         found = find_container_trouble(raw, parse_events([failed]))
         assert found is not None
         assert (found.failure, found.is_alarm) == (None, True)
-        assert found.sentence == f"The node has lost a part of the image {IMAGE}; it is tried again."
+        assert found.sentence == f"The node's copy of the image {IMAGE} is damaged. The node tries again."
         assert found.admin_text == f"container notebook on the node n1: {message}"
 
 

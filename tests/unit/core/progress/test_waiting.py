@@ -238,13 +238,13 @@ TRIGGERED_AGAIN = {**TRIGGERED, "firstTimestamp": "2026-05-04T08:00:30Z", "lastT
 @pytest.mark.parametrize(
     ("events", "minutes", "overdue_at_s", "sentence"),
     [
-        ([CLAIM], None, 630.0, "A new node was requested, but it hasn't come yet."),
-        ([CLAIM, DECLINED], None, 630.0, "A new node was requested, but it hasn't come yet."),
-        ([CLAIM], 6.0, 390.0, "A new node was requested, but it hasn't come yet."),
-        ([REPEATED], None, 630.0, "A new node was requested, but it hasn't come yet."),
+        ([CLAIM], None, 630.0, "A new node was requested, but it isn't there yet."),
+        ([CLAIM, DECLINED], None, 630.0, "A new node was requested, but it isn't there yet."),
+        ([CLAIM], 6.0, 390.0, "A new node was requested, but it isn't there yet."),
+        ([REPEATED], None, 630.0, "A new node was requested, but it isn't there yet."),
         ([NOMINATED], None, 630.0, "A node was found, but it hasn't taken your server."),
-        ([TRIGGERED], 12.0, 750.0, "A new node was requested, but it hasn't come yet."),
-        ([TRIGGERED_AGAIN], None, 1200.0, "A new node was requested, but it hasn't come yet."),
+        ([TRIGGERED], 12.0, 750.0, "A new node was requested, but it isn't there yet."),
+        ([TRIGGERED_AGAIN], None, 1200.0, "A new node was requested, but it isn't there yet."),
     ],
     ids=["a NodeClaim", "another declines", "as the pool says", "said again", "a node", "a group", "a second increase"],
 )
@@ -290,8 +290,8 @@ def test_after_six_nodeclaims_in_a_row_the_machine_may_be_out_of_stock():
     claims = [event("karpenter", "Nominated", f"Pod should schedule on: nodeclaim/gpu-{n}", at_s=n) for n in range(6)]
     assert told(events=claims[:5], since_s=60.0).sentence == "Adding a new node for your server."
     assert told(events=claims, since_s=60.0).sentence == (
-        "Waiting for 1 × A100: 2 nodes don't have enough free. 6 tries to add a node failed. The provider may have no"
-        " such machine right now."
+        "Waiting for 1 × A100: 2 nodes don't have enough free. 6 attempts to add a node failed. The cloud provider may"
+        " be out of such machines."
     )
 
 
