@@ -14,6 +14,7 @@ from markupsafe import escape
 
 from gpuspawner.core.errors import PolicyError, Problem
 from gpuspawner.core.request.options import LINK_FIELDS
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
 from tests.fuzz.support.sites import Card, Offered, Part, Range, Site
@@ -178,10 +179,15 @@ def misshown(page: str, refused: RefusedStart | None = None) -> list[str]:
 def _is_shown(problem: Problem, page: str) -> bool:
     """Return whether a form says what to enter, at the field, or else why it was refused, as at a preset."""
     texts = [text for text in (problem.hint, problem.message) if text]
-    # Of a link, the form says in other words what the hub does not offer, and names together what are no fields.
+    # Of a link, the form says in other words what the hub does not offer and what is unclear, and names what are
+    # no fields together.
     if problem.code == "unknown_choice":
-        texts.append("This link asks for ")
-    elif problem.field not in LINK_FIELDS:
+        texts += ["This link asks for ", "This hub doesn't have the "]
+    elif problem.code == "conflict":
+        texts += ["This link gives ", "This link names two GPUs."]
+    if problem.field == PRESET_CHOICES:
+        texts.append("This link asks for a part of a preset ")
+    if problem.field not in LINK_FIELDS:
         texts.append("This link has ")
     return any(str(escape(text)) in page for text in texts)
 
