@@ -109,6 +109,8 @@ class _Hub:
             namespace="hub",
             active=True,
             pod_reflector=self._reflector,
+            has_open_start=False,
+            _spawn_future=None,
             _spawn_pending=False,
             _start_pending=True,
             _start_future=None,

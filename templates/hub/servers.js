@@ -116,9 +116,12 @@ async function renew() {
     const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store" });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("gpuspawner-servers");
-    if (!fresh || section.querySelector("[aria-disabled=true]")) return;
+    const isHome = answer.ok && !answer.redirected;
+    if (!isHome || section.querySelector("[aria-disabled=true]")) return;
     const focused = section.contains(document.activeElement) && document.activeElement.closest("li")?.dataset.server;
-    section.querySelector("ul").replaceWith(fresh.querySelector("ul"));
+    // Without a server and a last choice, the page has no section.
+    section.hidden = !fresh;
+    section.querySelector("ul").replaceChildren(...(fresh?.querySelector("ul").children ?? []));
     begin();
     if (typeof focused === "string") {
       section.querySelector(`li[data-server="${CSS.escape(focused)}"] :is(a, button)`)?.focus();

@@ -65,7 +65,12 @@ LEAVING = Pool(
     name="p100",
     count=1,
     allocatable={"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"},
-    labels={**SHARED.labels, PRODUCT: "Tesla-P100-PCIE-16GB", "nvidia.com/gpu.replicas": "1"},
+    labels={
+        **SHARED.labels,
+        PRODUCT: "Tesla-P100-PCIE-16GB",
+        "nvidia.com/gpu.replicas": "1",
+        "nvidia.com/gpu.sharing-strategy": "none",
+    },
 )
 SITE = """{% extends "gpuspawner/form.html" %}{% block extra %}<p id="ours">Ask us.</p>{% endblock %}"""
 

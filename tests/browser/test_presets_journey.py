@@ -55,7 +55,7 @@ async def test_the_choice_in_a_card_runs_and_is_there_next_time(presets: Servers
     await expect(page.get_by_role("button", name="Start Staff")).to_be_disabled()
     await expect(card.locator(".gs-outlook")).to_contain_text("Starts now")
     await card.get_by_label("Size").select_option("huge")
-    await expect(card.locator(".gs-outlook")).to_have_attribute("data-outcome", "unknown")
+    await expect(card.locator(".gs-outlook")).to_have_attribute("data-outcome", "never")
     await card.get_by_label("Size").select_option("large")
     await expect(card.locator(".gs-outlook")).to_contain_text("Starts now")
     await expect(card.locator(".gs-holds")).to_contain_text("1 GiB")

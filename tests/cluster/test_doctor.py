@@ -263,7 +263,6 @@ FAULTS = [
     ("fault", "device-plugin-failing", f"{ILL}/nvidia-device-plugin-daemonset"),
     ("fault", "gpu-unhealthy", "ill-unhealthy"),
     ("warning", "gpu-unlabelled", "ill-bare"),
-    ("warning", "gpu-not-offered", "ill-bare"),
     ("warning", "gpu-labels-contradict", "ill-mixed"),
     ("fault", "mig-invalid", "ill-layout"),
     ("warning", "driver-too-old", "ill-driver"),

@@ -21,7 +21,7 @@ def make(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> MakeSpaw
     def in_namespace(hub: str, *, name: str = "ada", named: str = "", **kubespawner: Any) -> GPUSpawner:
         # As if the file that a pod has of its namespace were there.
         monkeypatch.setattr(GPUSpawner, "_namespace_default", lambda _: hub)
-        stored = SimpleNamespace(name=named, server=None) if named else None
+        stored = SimpleNamespace(name=named, server=None, user_options=None) if named else None
         traits = {"enable_user_namespaces": True, **kubespawner}
         return make_spawner(name=name, kubespawner=traits, orm_spawner=stored)
 
