@@ -137,6 +137,7 @@ async def test_a_stop_that_fails_says_so_and_can_be_tried_again(person: Person, 
 
     with servers.running({"bart": SMALL}):
         await person.log_in_to("/hub/home", "bart")
+        await expect(card(page)).to_be_visible()
         assert await violations(page) == {}
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await page.route("**/hub/api/users/bart/server?*", fail)

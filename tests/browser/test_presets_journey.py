@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from tests.browser.support.person import Person
+from tests.browser.support.person import START_TIMEOUT_MS, Person
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
@@ -67,6 +67,7 @@ async def test_the_choice_in_a_card_runs_and_is_there_next_time(presets: Servers
     (container,) = presets.pods.of("ada").spec.containers
     assert container.resources.limits["memory"] == str(1024**3)
     assert {each.name: each.value for each in container.env}["COURSE"] == "physics"
+    await page.wait_for_url("**/user/ada/**", timeout=START_TIMEOUT_MS)  # a canceled start is no last choice
     presets.stop("ada")
     await page.goto(f"{presets.hub.url}/hub/spawn")
     await expect(card.locator(".gs-last")).to_have_text("Last time")
