@@ -132,7 +132,7 @@ def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="node-group-full",
             what="The cluster-autoscaler may not add nodes to "
             f"{shorten_list([f'{group.name} ({group.target} of {group.most})' for group in full])}.",
-            why="Servers that need a node of it wait until one is free.",
+            why="Servers that need a node from this group wait until one is free.",
             fix=fix,
             objects=tuple(group.name for group in full),
         )
