@@ -43,16 +43,8 @@ def manifests(namespace: str) -> list[dict[str, Any]]:
 
 def remove_rbac(api: ApiClient, namespace: str) -> None:
     """Delete the shipped roles and bindings for the ServiceAccount ``hub`` of a namespace."""
-    rbac = RbacAuthorizationV1Api(api)
-    delete: dict[str, Callable[..., object]] = {
-        "Role": rbac.delete_namespaced_role,
-        "RoleBinding": rbac.delete_namespaced_role_binding,
-        "ClusterRole": rbac.delete_cluster_role,
-        "ClusterRoleBinding": rbac.delete_cluster_role_binding,
-    }
     for manifest in manifests(namespace):
-        with contextlib.suppress(NotFoundException):
-            delete[manifest["kind"]](manifest["metadata"]["name"], *_find_place(manifest))
+        remove(api, manifest)
 
 
 def apply(api: ApiClient, manifest: Mapping[str, Any]) -> None:
@@ -63,6 +55,19 @@ def apply(api: ApiClient, manifest: Mapping[str, Any]) -> None:
     name, place = manifest["metadata"]["name"], _find_place(manifest)
     patch = _patch_method(api, manifest["kind"])
     patch(name, *place, dict(manifest), field_manager=FIELD_MANAGER, force=True, _content_type=_APPLY)
+
+
+def remove(api: ApiClient, manifest: Mapping[str, Any]) -> None:
+    """Delete a role or binding, if there is one of this name."""
+    rbac = RbacAuthorizationV1Api(api)
+    methods: dict[str, Callable[..., object]] = {
+        "Role": rbac.delete_namespaced_role,
+        "RoleBinding": rbac.delete_namespaced_role_binding,
+        "ClusterRole": rbac.delete_cluster_role,
+        "ClusterRoleBinding": rbac.delete_cluster_role_binding,
+    }
+    with contextlib.suppress(NotFoundException):
+        methods[manifest["kind"]](manifest["metadata"]["name"], *_find_place(manifest))
 
 
 def _find_place(manifest: Mapping[str, Any]) -> list[str]:

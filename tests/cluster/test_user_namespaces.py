@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes.client import ApiClient, CoreV1Api, RbacAuthorizationV1Api
+from kubernetes.client import ApiClient, CoreV1Api
 from kubernetes.client.exceptions import NotFoundException
 
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from devcluster.hub_rbac import SERVICE_ACCOUNT, SHIPPED_NAMESPACE, apply, manifests
+from devcluster.hub_rbac import SERVICE_ACCOUNT, SHIPPED_NAMESPACE, apply, manifests, remove
 from docsite.markdown import blocks
 from gpuspawner.cli.cluster.shipped_roles import parse_shipped_rights, read_shipped_rights
 from tests.cluster.support.audit import requests_of, uses_of
@@ -68,7 +68,6 @@ def parts(*, is_whole: bool) -> list[dict[str, Any]]:
 @contextmanager
 def granted(api: ApiClient, *, is_whole: bool) -> Iterator[None]:
     """Give the hub its roles inside the block."""
-    rbac = RbacAuthorizationV1Api(api)
     roles = parts(is_whole=is_whole)
     for each in roles:
         apply(api, each)
@@ -79,16 +78,7 @@ def granted(api: ApiClient, *, is_whole: bool) -> Iterator[None]:
             with suppress(NotFoundException):
                 CoreV1Api(api).delete_namespace(f"{PREFIX}-{name}")
         for each in roles:
-            name = each["metadata"]["name"]
-            match each["kind"]:
-                case "ClusterRole":
-                    rbac.delete_cluster_role(name)
-                case "ClusterRoleBinding":
-                    rbac.delete_cluster_role_binding(name)
-                case "Role":
-                    rbac.delete_namespaced_role(name, NAMESPACE)
-                case "RoleBinding":
-                    rbac.delete_namespaced_role_binding(name, NAMESPACE)
+            remove(api, each)
 
 
 @pytest.fixture

@@ -371,6 +371,8 @@ def fill_fields(
         full = catalog if allowance is None else allowance.complete_catalog
         if is_link and not full.only_presets:
             values = _find_linked_values(typed, full, allowed=allowed) or values
+            # An empty image asks for a custom image in a form, and for the default in a link.
+            typed = {name: text for name, text in typed.items() if name != IMAGE.name or text.strip()}
         values, notices = values if full.only_presets else _overlay_typed(values, typed, catalog=full), {}
     is_blocked = catalog.only_presets or (allowance is not None and allowance.blocked)
     selection = None if is_blocked else _find_selection(values, allowed)

@@ -76,6 +76,15 @@ async def test_only_links_ask(make_spawner: MakeSpawner):
     assert sent == query(gpu="a100")
 
 
+async def test_an_empty_image_in_a_link_is_the_default_also_where_the_form_takes_custom_images(
+    make_spawner: MakeSpawner,
+):
+    spawner = make_spawner(settings={**SETTINGS, "custom_images": {"allowed": True}})
+    page = await opened(spawner, query(image=" ", cpu="99"))
+    (link,) = page.select("#gpuspawner-errors a")
+    assert (value(page, "image"), link["href"]) == ("pytorch", "#gpuspawner-cpu")
+
+
 @pytest.mark.parametrize(
     ("options", "field", "hint"),
     [
