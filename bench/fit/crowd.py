@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bench.fit.amounts import Amounts, minus, part
 from bench.fit.draw import Draw
+from bench.fit.peers import Port, leave_taken_ports
 from bench.fit.pods import (
     draw_company,
     draw_nominated,
@@ -39,7 +40,7 @@ class Crowd:
         self.pods += self._waiting()
 
     def _running(self, node: str) -> Iterator[Manifest]:
-        draw = self._draw
+        draw, taken_ports = self._draw, set[Port]()
         for _ in range(draw.weighted(_PODS_ON_NODE)):
             total = {} if draw.chance(5) else part(draw, self._room[node])
             if draw.chance(3):
@@ -47,6 +48,7 @@ class Crowd:
                 total = {resource: 2 * amount for resource, amount in total.items()}
             name = next(self._names)
             pod = draw_running(draw, name, company=self.company, node=node, total=total)
+            leave_taken_ports(pod["spec"], taken_ports)
             total = self._change(pod, total)
             self._room[node] = minus(self._room[node], total)
             yield pod

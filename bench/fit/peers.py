@@ -6,9 +6,19 @@ from typing import Any
 
 from bench.fit.draw import Draw
 from bench.fit.labels import label_selector
-from bench.fit.vocabulary import HOST_ADDRESSES, NAMESPACES, POD_LABELS, PORT_WEIGHTS, PROTOCOLS, TOPOLOGY_KEYS
+from bench.fit.vocabulary import (
+    ANY_ADDRESS,
+    HOST_ADDRESSES,
+    NAMESPACES,
+    POD_LABELS,
+    PORT_WEIGHTS,
+    PROTOCOLS,
+    TOPOLOGY_KEYS,
+)
 
 Rule = dict[str, Any]
+Port = tuple[str, str, int]
+"""Address, protocol and number of a host port."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -94,6 +104,32 @@ def take_host_ports(draw: Draw, spec: Rule) -> None:
     for port in container["ports"]:
         if address := draw.one(HOST_ADDRESSES):
             port["hostIP"] = address
+
+
+def leave_taken_ports(spec: Rule, taken: set[Port]) -> None:
+    """Drop those ports of a running pod that another pod on its node has, and add the others to ``taken``.
+
+    kubelet rejects the second of two pods with one host port. For two such pods that the API server has nevertheless,
+    kube-scheduler frees the port as soon as one of them goes, because it does not count the pods that use a port
+    (``updateUsedPorts`` of ``pkg/scheduler/framework/types.go``).
+
+    :param taken: the host ports of the node's other pods.
+    """
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        if "ports" in container:
+            host_ports = [(_host_port(port, spec), port) for port in container["ports"]]
+            free = [(own, port) for own, port in host_ports if not any(_is_conflict(own, other) for other in taken)]
+            taken.update(own for own, _ in free)
+            container["ports"] = [port for _, port in free]
+
+
+def _host_port(port: Rule, spec: Rule) -> Port:
+    number = port["containerPort"] if spec.get("hostNetwork") else port["hostPort"]
+    return port.get("hostIP", ANY_ADDRESS), port.get("protocol", "TCP"), number
+
+
+def _is_conflict(port: Port, other: Port) -> bool:
+    return port[1:] == other[1:] and (port[0] == other[0] or ANY_ADDRESS in (port[0], other[0]))
 
 
 def _port(draw: Draw, port: Rule) -> Rule:

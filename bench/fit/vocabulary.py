@@ -88,7 +88,8 @@ POD_LABELS: Mapping[str, tuple[str, ...]] = {
 }
 
 PORT_WEIGHTS = {8888: 4, 9400: 1}
-HOST_ADDRESSES = ("", "0.0.0.0", "127.0.0.1", "127.0.0.1", "10.0.0.1", "10.0.0.1")  # noqa: S104  # nothing listens there
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens there
+HOST_ADDRESSES = ("", ANY_ADDRESS, "127.0.0.1", "127.0.0.1", "10.0.0.1", "10.0.0.1")
 PROTOCOLS = ("", "", "TCP", "UDP")
 
 RUNTIME_CLASSES: Mapping[str, Mapping[str, str]] = {

@@ -25,6 +25,9 @@ SEEDS = range(500)
 PREEMPTED_IN_VAIN = 46_796
 """Case in which kube-scheduler ends pods although the pod cannot start without them."""
 
+ONE_PORT_TWICE = 248_990_683
+"""Case in which two pods on one node once had the same host port. kubelet would have rejected the second."""
+
 
 @pytest.fixture(scope="module")
 def tally() -> Tally:
@@ -59,6 +62,12 @@ def test_our_fit_says_no_where_a_preemption_is_in_vain():
 
     assert (decision.preempting, decision.node, decision.is_in_vain) == ("n2-4679", "", True)
     assert (opinion.answer, tally.outcomes) == (Answer.NO, {Outcome.AGREED: 1})
+
+
+def test_no_two_pods_of_a_node_have_the_same_host_port():
+    tally = Tally()
+    run(range(ONE_PORT_TWICE, ONE_PORT_TWICE + 1), tally=tally)
+    assert (tally.disagreements, tally.outcomes) == ([], {Outcome.AGREED: 1})
 
 
 def test_everything_that_the_generator_can_draw_occurs():
