@@ -10,6 +10,7 @@ against the catalog. This package must not depend on running pods, the current u
 - :mod:`.node_labels`: knows GPU resources and labels by name, and keeps servers without a GPU off GPU nodes.
 - :mod:`.accelerators`: looks up GPU models.
 - :mod:`.nodes_by_type`: groups nodes by GPU type.
+- :mod:`.pod_gpus`: finds which GPUs a pod of any spawner asks for.
 - :mod:`.combined_types`: joins GPU types into one choice ("any GPU with 40 GB").
 - :mod:`.software`: decides whether an image works with a GPU type.
 - :mod:`.image_reference`: parses image references.

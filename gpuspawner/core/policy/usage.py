@@ -1,8 +1,8 @@
 """Computes which GPUs servers use, and what a namespace's ResourceQuotas leave for one more server.
 
 gpuspawner annotates pods with the chosen GPU type, the number of GPUs and the GPU pools (GPU limits shared by groups).
-Pods of other spawners lack these annotations: the GPU type is then derived from the pod's resource requests and the
-labels of its node.
+Pods of other spawners lack these annotations: :func:`~gpuspawner.core.catalog.pod_gpus.classify_pod` then tells the
+type.
 
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from gpuspawner.core.catalog.model import Catalog
-from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.catalog.pod_gpus import classify_pod
 from gpuspawner.core.catalog.policy_model import Policy
+from gpuspawner.core.cluster.decode_selectors import decode_node_terms
+from gpuspawner.core.cluster.model import NO_CONSTRAINTS, PodConstraints
 from gpuspawner.core.cluster.pod_requests import compute_requests
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
@@ -177,6 +179,7 @@ _MAX_DIGITS = 6
 """Maximum number of digits of the GPU count in a pod's annotation.
 
 A longer count is read as 0. Without a maximum, ``int()`` would raise an error for thousands of digits."""
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 
@@ -193,7 +196,7 @@ class ServerPod:
     :param pools: slugs of the server's GPU pools, None without the annotation.
     :param devices: name of an extended resource → requested number.
     :param node: name of the pod's node; empty while the pod waits for one.
-    :param selector: the pod's ``nodeSelector``.
+    :param constraints: the pod's node selector and required node affinity.
     """
 
     owner: str
@@ -204,7 +207,7 @@ class ServerPod:
     pools: tuple[str, ...] | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
     node: str = ""
-    selector: Mapping[str, str] = field(default_factory=dict)
+    constraints: PodConstraints = NO_CONSTRAINTS
 
 
 def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
@@ -216,6 +219,7 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
     pod = as_dict(raw)
     metadata, spec, status = as_dict(pod.get("metadata")), as_dict(pod.get("spec")), as_dict(pod.get("status"))
     notes = as_text_map(metadata.get("annotations"))
+    affinity = as_dict(as_dict(spec.get("affinity")).get("nodeAffinity"))
     owner, name = owned_by or read_pod_owner(pod)
     if not owner or status.get("phase") in _FINISHED_PHASES:
         return None
@@ -228,7 +232,9 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
         pools=tuple(filter(None, notes[POOLS_ANNOTATION].split(","))) if POOLS_ANNOTATION in notes else None,
         devices={name: number for name, number in compute_requests(spec, status).items() if "/" in name},
         node=as_text(spec.get("nodeName")),
-        selector=as_text_map(spec.get("nodeSelector")),
+        constraints=PodConstraints(
+            node_selector=as_text_map(spec.get("nodeSelector")), node_terms=decode_node_terms(affinity.get(_REQUIRED))
+        ),
     )
 
 
@@ -253,14 +259,15 @@ def build_server_usage(
     :param groups: normalized groups of the pod's owner, for pods without the pools annotation. If the hub could not
         read the groups (None), the server counts towards the pools of all groups.
     """
-    resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
-    held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
+    requested = classify_pod(pod.devices, catalog, constraints=pod.constraints, labels=labels)
     # If no requested resource is known to be a GPU, use the number of GPUs in the pod's annotation, but no more than
     # the pod requests of all extended resources.
-    count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
+    count = requested.count or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
-    likely = _guess_types(pod, held, catalog=catalog, labels=labels)
+    likely = requested.types
+    if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
+        likely = (pod.annotated_gpu,)
     pools = pod.pools
     if pools is None:
         pools = _find_pools(catalog.policy, groups, slugs=likely)
@@ -281,17 +288,6 @@ def is_known_type(catalog: Catalog, slug: str) -> bool:
 def _parse_count(noted: str) -> int:
     is_number = len(noted) <= _MAX_DIGITS and noted.isascii() and noted.isdecimal()
     return int(noted) if is_number else 0
-
-
-def _guess_types(
-    pod: ServerPod, held: Collection[str], *, catalog: Catalog, labels: Mapping[str, str] | None
-) -> tuple[str, ...]:
-    if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
-        return (pod.annotated_gpu,)
-    types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
-    # If the node's labels are unknown, the labels in the pod's node selector may show the GPU type.
-    there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
-    return tuple(gpu.slug for gpu in there or types)
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:

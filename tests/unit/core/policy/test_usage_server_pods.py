@@ -9,6 +9,7 @@ import pytest
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.catalog.policy_model import ANY, GPUPool, Policy
+from gpuspawner.core.cluster.model import PodConstraints
 from gpuspawner.core.policy.usage import ServerPod, ServerUsage, build_server_usage, read_pod_owner, read_server_pod
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
@@ -65,7 +66,7 @@ def test_a_servers_pod_says_whose_it_is_and_what_was_chosen():
         pools=("physics", "all"),
         devices={GPU: 2},
         node="n1",
-        selector=A100,
+        constraints=PodConstraints(node_selector=A100),
     )
 
 
