@@ -95,9 +95,9 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
         if not has_unknown_class(values.chart):
             yield from locate_problems(error.problems, values)
             return
-        yield from locate_problems((each for each in error.problems if not is_unknown_trait(each)), values)
+        yield from locate_problems((problem for problem in error.problems if not is_unknown_trait(problem)), values)
         reason = "KubeSpawner has no such trait. If the hub's own spawner class has none either, the hub does not start"
-        unknown = (replace(each, message=reason) for each in error.problems if is_unknown_trait(each))
+        unknown = (replace(problem, message=reason) for problem in error.problems if is_unknown_trait(problem))
         yield from locate_problems(unknown, values, severity=Severity.WARNING)
 
 

@@ -171,7 +171,9 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
     :param indent: number of spaces for each level; None for one line.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    return "".join(each if each == "\n" or _is_safe(each) else json.dumps(each)[1:-1] for each in text)
+    return "".join(
+        character if character == "\n" or _is_safe(character) else json.dumps(character)[1:-1] for character in text
+    )
 
 
 def dump_yaml(value: object, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
@@ -182,7 +184,7 @@ def dump_yaml(value: object, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper)
     """
     options: dict[str, Any] = {"Dumper": dumper, "sort_keys": False, "width": 100}
     text: str = yaml.dump(value, allow_unicode=True, **options)
-    if all(each == "\n" or _is_safe(each) for each in text):
+    if all(character == "\n" or _is_safe(character) for character in text):
         return text
     # PyYAML writes marks of direction as they are, unless it writes ASCII.
     escaped: str = yaml.dump(value, allow_unicode=False, **options)
@@ -233,7 +235,7 @@ def sanitize(text: str) -> str:
 
     :param text: a text from a file or a cluster.
     """
-    return text if text.isprintable() else "".join(each if _is_safe(each) else "?" for each in text)
+    return text if text.isprintable() else "".join(character if _is_safe(character) else "?" for character in text)
 
 
 def _is_safe(character: str) -> bool:

@@ -68,7 +68,7 @@ def can_scale_up(facts: ClusterFacts, *, new_nodes: bool = True) -> bool:
 def _find_autoscalers(facts: ClusterFacts) -> list[str]:
     names = map(get_object_name, facts.list_objects(ObjectKind.DEPLOYMENTS))
     found = [f"Deployment {name}" for name in names if any(part in name for part in _AUTOSCALERS)]
-    found += [f"ConfigMap {get_object_name(each)}" for each in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)]
+    found += [f"ConfigMap {get_object_name(status)}" for status in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)]
     return found + ["its events"] * bool(facts.list_objects(ObjectKind.AUTOSCALER_EVENTS))
 
 
@@ -120,8 +120,8 @@ def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield findings if node groups of the cluster-autoscaler have reached their largest size, or do not work."""
     groups = [
         group
-        for each in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)
-        for group in decode_autoscaler_status(each)
+        for status in facts.list_objects(ObjectKind.AUTOSCALER_STATUS)
+        for group in decode_autoscaler_status(status)
         if group.name
     ]
     fix = "kubectl get configmap -n kube-system cluster-autoscaler-status -o jsonpath='{.data.status}'"

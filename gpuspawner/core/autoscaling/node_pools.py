@@ -132,7 +132,7 @@ def find_scale_up_minutes(gpu: GPUType) -> float | None:
         a node of any of them.
     """
     types = gpu.members or (gpu,)
-    return max((each.scale_up.minutes for each in types if each.scale_up is not None), default=None)
+    return max((gpu.scale_up.minutes for gpu in types if gpu.scale_up is not None), default=None)
 
 
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:

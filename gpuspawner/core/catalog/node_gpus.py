@@ -187,36 +187,38 @@ class _Evidence:
 
     @property
     def profile(self) -> str | None:
-        return next((each.profile for each in self.statements if each.profile is not None), None)
+        return next((statement.profile for statement in self.statements if statement.profile is not None), None)
 
     @property
     def is_shared(self) -> bool:
-        return any(each.shared for each in self.statements)
+        return any(statement.shared for statement in self.statements)
 
     @property
     def is_divided(self) -> bool:
         """Whether MIG is enabled on all GPUs, and no source says the size of the slices."""
-        return self.profile is None and any(each.replicas == 0 for each in self.statements)
+        return self.profile is None and any(statement.replicas == 0 for statement in self.statements)
 
     @property
     def is_uniform(self) -> bool:
         """Whether all GPUs of the node are of one model, as in the machines of clouds."""
-        return any(each.is_complete or each.source in _UNIFORM_SOURCES for each in self.statements)
+        return any(statement.is_complete or statement.source in _UNIFORM_SOURCES for statement in self.statements)
 
     @property
     def replicas(self) -> int:
         """Largest number of shares of each GPU that a source says; 1 if none does."""
-        return max([1, *(each.replicas for each in self.statements if each.replicas is not None)])
+        return max([1, *(statement.replicas for statement in self.statements if statement.replicas is not None)])
 
     @property
     def machine_count(self) -> int | None:
         """Smallest number of GPUs among the sources that count all GPUs of the machine."""
-        counts = (each.count for each in self.statements if each.is_complete and each.count is not None)
+        counts = (
+            statement.count for statement in self.statements if statement.is_complete and statement.count is not None
+        )
         return min(counts, default=None)
 
     def find_smallest_count(self) -> _Statement | None:
         """Return the statement with the smallest number of GPUs, or None if no source counts them."""
-        counted = [each for each in self.statements if each.count is not None]
+        counted = [statement for statement in self.statements if statement.count is not None]
         return min(counted, key=lambda each: each.count or 0, default=None)
 
     def has_excess_units(self) -> bool:
@@ -226,13 +228,13 @@ class _Evidence:
         device plugin restarts. Until then the units that work (allocatable) are those that are counted.
         """
         working = self.node.allocatable.get(self.resource, 0)
-        for each in self.statements:
-            if each.count is None:
+        for statement in self.statements:
+            if statement.count is None:
                 continue
             # A source that does not know the slices counts whole GPUs.
-            slices = _MAX_SLICES if self.profile is not None and each.profile is None else 1
-            most = each.count * self.replicas * slices
-            if self.units > most and (each.is_complete or not 0 < working <= most):
+            slices = _MAX_SLICES if self.profile is not None and statement.profile is None else 1
+            most = statement.count * self.replicas * slices
+            if self.units > most and (statement.is_complete or not 0 < working <= most):
                 return True
         return False
 
@@ -246,16 +248,17 @@ def _judge(evidence: _Evidence) -> NodeGPU:
         replicas = -(-evidence.units // machine)
     has_unknown_size = evidence.is_divided or (is_part and machine != 0)
     named = sorted(
-        (each for each in evidence.statements if each.source), key=lambda each: not _says_kind(each, evidence)
+        (statement for statement in evidence.statements if statement.source),
+        key=lambda statement: not _says_kind(statement, evidence),
     )
     descriptions = tuple(
         GPUDescription(
-            source=each.source,
-            model=_choose_names(each.known, each.label),
-            match=each.match,
-            memory_bytes=None if has_unknown_size else _find_unit_memory(each, profile),
+            source=statement.source,
+            model=_choose_names(statement.known, statement.label),
+            match=statement.match,
+            memory_bytes=None if has_unknown_size else _find_unit_memory(statement, profile),
         )
-        for each in named
+        for statement in named
     )
     return NodeGPU(
         resource=evidence.resource,
@@ -268,7 +271,7 @@ def _judge(evidence: _Evidence) -> NodeGPU:
 
 
 def _find_contradictions(evidence: _Evidence) -> Iterator[LabelContradiction]:
-    invalid = next((each for each in evidence.statements if each.profile == _INVALID), None)
+    invalid = next((statement for statement in evidence.statements if statement.profile == _INVALID), None)
     if invalid is not None:
         yield LabelContradiction(
             reason=f"the MIG layout is not the same on all GPUs ({invalid.origin}). "
@@ -286,14 +289,18 @@ def _find_contradictions(evidence: _Evidence) -> Iterator[LabelContradiction]:
 
 
 def _contrast_models(statements: Iterable[_Statement]) -> str:
-    models = {each.known.accelerator.slug: each.origin for each in statements if each.known is not None}
+    models = {
+        statement.known.accelerator.slug: statement.origin for statement in statements if statement.known is not None
+    }
     if len(models) > 1:
         return f"the labels name different GPU models: {format_list(list(models.values()))}."
     return ""
 
 
 def _contrast_profiles(statements: Iterable[_Statement]) -> str:
-    profiles = {_normalize(each.profile): each.origin for each in statements if each.profile is not None}
+    profiles = {
+        _normalize(statement.profile): statement.origin for statement in statements if statement.profile is not None
+    }
     if len(profiles) > 1:
         return f"labels and resource name different slices: {format_list(list(profiles.values()))}."
     return ""
@@ -325,7 +332,7 @@ def _contrast_resources(evidence: _Evidence) -> str:
         return f"{resource}{_SHARED} says that the node's GPUs are shared, and {resource} counts them, too."
     if evidence.is_divided:
         # GPU Feature Discovery writes 0 replicas if all GPUs have MIG enabled (internal/lm/resource.go).
-        zero = next(each.origin for each in evidence.statements if each.replicas == 0)
+        zero = next(statement.origin for statement in evidence.statements if statement.replicas == 0)
         return f"the node's GPUs are divided into MIG slices ({zero}), and {resource} counts them as whole GPUs."
     slices = sorted(name for name in node.capacity if parse_mig_profile(name) and count_units(node, name))
     fewest = evidence.find_smallest_count()
@@ -526,7 +533,7 @@ def _gather_amd_labels(labels: Mapping[str, str], resource: str, *, table: Accel
     named = _name_model(labels, key, source="amd", table=table, memory_mib=gib * 1024 if gib else None)
     return replace(
         named,
-        match={**named.match, **{each: (labels[each],) for each in (_AMD_PARTITION,) if each in labels}},
+        match={**named.match, **{label: (labels[label],) for label in (_AMD_PARTITION,) if label in labels}},
         memory_bytes=None if profile else named.memory_bytes,
         profile=said.profile,
         count=said.count,

@@ -85,7 +85,10 @@ def _names_label(key: str, values: tuple[str, ...], *, constraints: PodConstrain
         return True
     terms = constraints.node_terms
     return bool(terms) and all(
-        any(each.key == key and each.operator == IN and set(each.values) <= set(values) for each in term.expressions)
+        any(
+            requirement.key == key and requirement.operator == IN and set(requirement.values) <= set(values)
+            for requirement in term.expressions
+        )
         for term in terms or ()
     )
 

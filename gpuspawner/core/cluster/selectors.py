@@ -264,8 +264,10 @@ def _build_hostname_terms(hostname: str) -> tuple[NodeSelectorTerm, ...]:
 
 def _names_known_node(term: NodeSelectorTerm, known: Mapping[str, set[str | None]]) -> bool:
     return any(
-        each.key in known and each.operator == IN and known[each.key].issuperset(each.values)
-        for each in (*term.expressions, *term.fields)
+        requirement.key in known
+        and requirement.operator == IN
+        and known[requirement.key].issuperset(requirement.values)
+        for requirement in (*term.expressions, *term.fields)
     )
 
 

@@ -338,7 +338,7 @@ def _adapt_to_nodes(
     """
     own = find_nodes_of_type(gpu, nodes)
     judged = [read_node_gpu(node, gpu.resource, table=table) for node in own]
-    units = {find_unit(each) for each in judged if isinstance(each, NodeGPU)}
+    units = {find_unit(judgment) for judgment in judged if isinstance(judgment, NodeGPU)}
     divided = next((unit for unit in (UnitKind.SHARED, UnitKind.MIG) if unit in units), None)
     if gpu.slug in configured.guessed and gpu.unit is UnitKind.CARD and divided is not None:
         is_given = gpu.memory_bytes not in (None, *_list_model_memories(gpu, table))
@@ -346,18 +346,18 @@ def _adapt_to_nodes(
     if gpu.slug not in configured.uncounted:
         return gpu
     # Labels that contradict each other do not say how many GPUs the node has.
-    is_unclear = not all(isinstance(each, NodeGPU) for each in judged)
+    is_unclear = not all(isinstance(judgment, NodeGPU) for judgment in judged)
     is_one = gpu.unit is UnitKind.SHARED or (gpu.slug in configured.guessed and is_unclear)
     return replace(gpu, max_count=1 if is_one else _find_largest_count(gpu, nodes))
 
 
 def _list_model_memories(gpu: GPUType, table: AcceleratorTable) -> list[int | None]:
     named = (table.find(key, value) for key, values in gpu.match.items() for value in values)
-    return [each.memory_bytes for each in named if each is not None]
+    return [accelerator.memory_bytes for accelerator in named if accelerator is not None]
 
 
 def _find_common_memory(judged: Iterable[Judgment]) -> int | None:
-    found = {each.descriptions[0].memory_bytes for each in judged if isinstance(each, NodeGPU)}
+    found = {judgment.descriptions[0].memory_bytes for judgment in judged if isinstance(judgment, NodeGPU)}
     return next(iter(found)) if len(found) == 1 else None
 
 

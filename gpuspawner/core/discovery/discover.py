@@ -95,22 +95,23 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     ]
     index = _LabelIndex(judged)
     groups: dict[_TypeKey, list[tuple[GPUDescription, _JudgedNode]]] = {}
-    for each in judged:
-        if not isinstance(each.gpu, NodeGPU):
+    for judged_node in judged:
+        node, resource, gpu = judged_node
+        if not isinstance(gpu, NodeGPU):
             continue
-        description = _choose_description(each, each.gpu, index=index)
+        description = _choose_description(judged_node, gpu, index=index)
         # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
-        if count_units(each.node, each.resource) or each.resource in each.node.published_by_dra or description.match:
-            found = _build_gpu_type(each.gpu, description, node=each.node)
+        if count_units(node, resource) or resource in node.published_by_dra or description.match:
+            found = _build_gpu_type(gpu, description, node=node)
             key = _TypeKey(
                 slug=found.slug,
                 source=description.source,
-                resource=each.resource,
-                profile=each.gpu.profile or "",
+                resource=resource,
+                profile=gpu.profile or "",
                 unit=found.unit,
                 keys=tuple(sorted(found.match)),
             )
-            groups.setdefault(key, []).append((description, each))
+            groups.setdefault(key, []).append((description, judged_node))
     unique: dict[str, GPUType] = {}
     for key in sorted(groups):
         for found in filter(None, (_build_separate_type(groups[key], index),)):
@@ -149,8 +150,8 @@ class _LabelIndex:
 
     def __init__(self, judged: Iterable[_JudgedNode]) -> None:
         self._by_resource: dict[str, list[_JudgedNode]] = {}
-        for each in judged:
-            self._by_resource.setdefault(each.resource, []).append(each)
+        for judged_node in judged:
+            self._by_resource.setdefault(judged_node.resource, []).append(judged_node)
         self._tables: dict[tuple[str, ...], _LabelTable] = {}
 
     def has_others(self, one: _JudgedNode, match: LabelMatch) -> bool:
@@ -184,15 +185,15 @@ class _LabelIndex:
         table = self._tables.get((resource, *keys))
         if table is None:
             table = self._tables[resource, *keys] = {}
-            for each in self._by_resource[resource]:
-                texts = tuple(map(each.node.labels.get, keys))
-                table.setdefault(texts, {}).setdefault(each.kind, []).append(each.node)
+            for judged_node in self._by_resource[resource]:
+                texts = tuple(map(judged_node.node.labels.get, keys))
+                table.setdefault(texts, {}).setdefault(judged_node.kind, []).append(judged_node.node)
         return table
 
 
 def _choose_description(one: _JudgedNode, gpu: NodeGPU, *, index: _LabelIndex) -> GPUDescription:
     """Return the first description whose labels no node with units of another kind has, or else the first one."""
-    clean = (each for each in gpu.descriptions if not index.has_others(one, each.match))
+    clean = (description for description in gpu.descriptions if not index.has_others(one, description.match))
     return next(clean, gpu.descriptions[0])
 
 
@@ -336,16 +337,16 @@ def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
 
 def _join_types(types: Sequence[GPUType]) -> GPUType:
     first = types[0]
-    values = {key: {value for each in types for value in each.match[key]} for key in first.match}
+    values = {key: {value for gpu in types for value in gpu.match[key]} for key in first.match}
     return replace(
         first,
         match={key: tuple(sorted(texts)) for key, texts in values.items()},
-        max_count=max(each.max_count for each in types),
-        memory_bytes=first.memory_bytes if all(each.memory_bytes == first.memory_bytes for each in types) else None,
-        description=first.description if all(each.description == first.description for each in types) else "",
+        max_count=max(gpu.max_count for gpu in types),
+        memory_bytes=first.memory_bytes if all(gpu.memory_bytes == first.memory_bytes for gpu in types) else None,
+        description=first.description if all(gpu.description == first.description for gpu in types) else "",
         # ``note`` is empty or says that the type's nodes are simulated and start no server. The joined type has the
         # note only if all types have it: a real node can start a server.
-        note=first.note if all(each.note == first.note for each in types) else "",
+        note=first.note if all(gpu.note == first.note for gpu in types) else "",
     )
 
 

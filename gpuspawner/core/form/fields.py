@@ -551,7 +551,7 @@ def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: 
         try:
             found = validate(options, catalog)
         except SelectionError as error:
-            wrong = {each.field for each in error.problems}
+            wrong = {problem.field for problem in error.problems}
             if wrong.isdisjoint(options):
                 return None
             options = {name: value for name, value in options.items() if name not in wrong}

@@ -75,8 +75,10 @@ def _describe_ended_containers(
     containers: Sequence[Container], events: Sequence[SourcedEvent], *, event: SourcedEvent | None = None
 ) -> ProgressMessage:
     """Return why the pod has ended: kubelet ended a container because of its hook, or the program ended by itself."""
-    hooked = [each for each in containers if has_failed_hook(each, events)]
-    ended = hooked or [each for each in containers if each.exit_code or each.end_reason == "OOMKilled"]
+    hooked = [container for container in containers if has_failed_hook(container, events)]
+    ended = hooked or [
+        container for container in containers if container.exit_code or container.end_reason == "OOMKilled"
+    ]
     if not ended:
         sentence = gettext("The program of your server ended while it was starting.")
         return _make_failed_message(StartFailure(code="crashed", sentence=sentence), event=event)

@@ -266,7 +266,7 @@ def read_hook_error(pod: Mapping[str, object]) -> str:
 
     Newer kubelets write the exit code only there, and only until they hold the container back.
     """
-    failed = (each.message for each in read_containers(pod) if each.waiting.startswith(_HOOK_STATE))
+    failed = (container.message for container in read_containers(pod) if container.waiting.startswith(_HOOK_STATE))
     return next(failed, "")
 
 

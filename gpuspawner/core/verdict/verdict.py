@@ -532,7 +532,7 @@ class _PodCase:
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
         cases = map(build, islice(left, limit))
         is_found = any(
-            not each.explain_blocked() or bool(each.explain_doubt()) or each.may_add_node() for each in cases
+            not case.explain_blocked() or bool(case.explain_doubt()) or case.may_add_node() for case in cases
         )
         return is_found or next(left, None) is not None
 
@@ -588,7 +588,7 @@ class _PodCase:
 
     def _find_node_pools(self) -> None:
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
-        pools = [add_gpu_sizes(each, self._gpu) for each in self._inventory.scalable_pools or ()]
+        pools = [add_gpu_sizes(pool, self._gpu) for pool in self._inventory.scalable_pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
 
 

@@ -197,9 +197,9 @@ def describe_devices(slices: Iterable[ResourceSlice]) -> dict[str, str]:
     :param slices: all ResourceSlices.
     """
     found: dict[str, dict[str, list[Device]]] = {}
-    for each in slices:
-        if each.node is not None and each.devices and not _OTHER_DRIVERS.search(each.driver):
-            found.setdefault(each.node, {}).setdefault(each.driver, []).extend(each.devices)
+    for device_slice in slices:
+        if device_slice.node is not None and device_slice.devices and not _OTHER_DRIVERS.search(device_slice.driver):
+            found.setdefault(device_slice.node, {}).setdefault(device_slice.driver, []).extend(device_slice.devices)
     return {
         node: " and ".join(_format_devices(driver, devices) for driver, devices in sorted(by_driver.items()))
         for node, by_driver in found.items()

@@ -566,8 +566,9 @@ def _defines_form(cls: type) -> bool:
     subclasses = takewhile(lambda each: GPUSpawnerTraits not in each.__bases__, cls.__mro__)
     names = _FORM_TRAITS | {f"_{name}_default" for name in _FORM_TRAITS}  # traitlets finds defaults by these names
     return any(
-        not names.isdisjoint(vars(each)) or not _FORM_TRAITS.isdisjoint(vars(each).get("_trait_default_generators", ()))
-        for each in subclasses
+        not names.isdisjoint(vars(subclass))
+        or not _FORM_TRAITS.isdisjoint(vars(subclass).get("_trait_default_generators", ()))
+        for subclass in subclasses
     )
 
 

@@ -102,7 +102,7 @@ def list_fixable_problems(
     if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
         return () if draft is None else draft.problems
     wrong = _list_wrong_fields(filled, allowance)
-    return tuple(_reword(each, draft, allowance=allowance) for each in draft.problems if each.field in wrong)
+    return tuple(_reword(problem, draft, allowance=allowance) for problem in draft.problems if problem.field in wrong)
 
 
 def _is_from_link(draft: FormDraft) -> bool:
@@ -118,7 +118,7 @@ def _list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
     try:
         validate(parse_form({name: [text] for name, text in filled.values.items() if name in names}), catalog)
     except SelectionError as error:
-        return names & {each.field for each in error.problems}
+        return names & {problem.field for problem in error.problems}
     return set()
 
 
@@ -167,13 +167,13 @@ def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance)
         number=len(draft.ignored),
         names=format_list(ignored, max_items=_MAX_NAMES),
     )
-    fixable = {each.field for each in list_fixable_problems(draft, filled=filled, allowance=allowance)}
+    fixable = {problem.field for problem in list_fixable_problems(draft, filled=filled, allowance=allowance)}
     others = [
-        _reword(each, draft, allowance=allowance)
-        for each in draft.problems
-        if each.field in ("", *LINK_FIELDS) and each.field not in fixable
+        _reword(problem, draft, allowance=allowance)
+        for problem in draft.problems
+        if problem.field in ("", *LINK_FIELDS) and problem.field not in fixable
     ]
-    return (*([unknown] if ignored else []), *(each.hint or each.message for each in others))
+    return (*([unknown] if ignored else []), *(problem.hint or problem.message for problem in others))
 
 
 def describe_links(
