@@ -345,7 +345,7 @@ ROWS: Mapping[str, Row] = {
     "rows_without_ids": Row(
         "tests of four rows or more whose rows have no ids", Bounds(high=0), rows_without_ids, folder="tests"
     ),
-    "lines": Row("lines in gpuspawner/*.py", Bounds(high=27_000), total_lines),
+    "lines": Row("lines in gpuspawner/*.py", Bounds(high=38_500), total_lines),
 }
 
 LIMITS: Mapping[str, Bounds] = {
@@ -366,6 +366,9 @@ LIMITS: Mapping[str, Bounds] = {
     "trait_bases": Bounds(high=2),
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
+    # Lower it with each change that deletes lines. Raise it only with a record in docs/decisions that names what the
+    # lines buy.
+    "lines": Bounds(high=54_659),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 
