@@ -64,10 +64,23 @@ def test_our_fit_says_no_where_a_preemption_is_in_vain():
     assert (opinion.answer, tally.outcomes) == (Answer.NO, {Outcome.AGREED: 1})
 
 
-def test_no_two_pods_of_a_node_have_the_same_host_port():
+def test_a_case_with_a_port_that_two_pods_wanted_is_decided_alike():
     tally = Tally()
     run(range(ONE_PORT_TWICE, ONE_PORT_TWICE + 1), tally=tally)
     assert (tally.disagreements, tally.outcomes) == ([], {Outcome.AGREED: 1})
+
+
+def test_no_two_pods_of_a_node_have_the_same_host_port():
+    ports: Counter[tuple[object, ...]] = Counter()
+    for number in range(2000):
+        for pod in cases.scene(number).pods:
+            spec = pod["spec"]
+            for container in (*spec["containers"], *spec.get("initContainers", ())):
+                for port in container.get("ports", ()) if "nodeName" in spec else ():
+                    own = port["containerPort"] if spec.get("hostNetwork") else port["hostPort"]
+                    ports[spec["nodeName"], port.get("hostIP", "0.0.0.0"), port.get("protocol", "TCP"), own] += 1
+    assert ports.total() > 1000
+    assert [port for port, number in ports.items() if number > 1] == []
 
 
 def test_everything_that_the_generator_can_draw_occurs():

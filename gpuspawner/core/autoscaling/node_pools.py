@@ -132,7 +132,7 @@ def find_scale_up_minutes(gpu: GPUType) -> float | None:
         a node of any of them.
     """
     types = gpu.members or (gpu,)
-    return max((gpu.scale_up.minutes for gpu in types if gpu.scale_up is not None), default=None)
+    return max((member.scale_up.minutes for member in types if member.scale_up is not None), default=None)
 
 
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:

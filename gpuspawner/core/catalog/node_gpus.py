@@ -219,7 +219,7 @@ class _Evidence:
     def find_smallest_count(self) -> _Statement | None:
         """Return the statement with the smallest number of GPUs, or None if no source counts them."""
         counted = [statement for statement in self.statements if statement.count is not None]
-        return min(counted, key=lambda each: each.count or 0, default=None)
+        return min(counted, key=lambda statement: statement.count or 0, default=None)
 
     def has_excess_units(self) -> bool:
         """Return whether the node has more units than the GPUs (or slices) of any count, times replicas, can be.

@@ -5,13 +5,18 @@ This works for the pod of any spawner: it needs no annotation of gpuspawner, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.cluster.model import PodConstraints
-from gpuspawner.core.cluster.selectors import IN, may_match_node_affinity
+from gpuspawner.core.cluster.model import PodConstraints, SelectorRequirement
+from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, IN
+
+_MAX_TERMS = 256
+"""The affinity of a pod with more node selector terms is not read."""
+_Alternatives = Sequence[Sequence[SelectorRequirement]]
+"""Lists of requirements on the labels of a pod's node, which must meet all requirements of one list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +24,10 @@ class PodGPUs:
     """The GPUs that a pod asks for.
 
     :param counts: extended resource → number of GPUs, MIG slices or shares; empty for a pod without a GPU.
-    :param gpu: slug of the GPU type that the pod names; None without a GPU; empty if the type is unknown, or if the pod
-        may get several types and names none.
-    :param types: slugs of all GPU types that the pod may get, without combined types ("any of these GPU types"); empty
-        if it asks for GPUs of no known type.
+    :param gpu: slug of the GPU type; None without a GPU. Empty if the type is unknown, if the pod may get several types
+        and names none or several of them, or if it asks for GPUs of several resources.
+    :param types: slugs of all GPU types that the pod may get, without combined types ("any of these GPU types"). Empty
+        if the pod may get GPUs of no known type.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -57,43 +62,95 @@ def classify_pod(
     counts = {name: number for name, number in requests.items() if number and (name in resources or find_vendor(name))}
     if not counts:
         return PodGPUs()
-    of_resource = [gpu for gpu in gpus if gpu.resource in counts]
-    types = [gpu for gpu in of_resource if not gpu.members]
-    if labels is not None:
-        # A node may have lost the labels of its type, for example while the operator that sets them restarts.
-        types = [gpu for gpu in types if gpu.matches_labels(labels)] or types
-    elif len(counts) == 1:
-        types = [gpu for gpu in types if may_match_node_affinity(gpu.match, constraints)]
-    named = _find_named(types, constraints) if len(types) > 1 else types
-    named = named or _find_combined(types, of_resource)
-    slug = named[0].slug if len(named) == len(counts) == 1 else ""
-    return PodGPUs(counts=counts, gpu=slug, types=tuple(gpu.slug for gpu in types))
+    alternatives = _list_alternatives(constraints) if labels is None else ()
+    types: list[GPUType] = []
+    for resource in counts:
+        of_resource = [gpu for gpu in gpus if gpu.resource == resource and not gpu.members]
+        if labels is None:
+            possible = _list_possible(of_resource, alternatives)
+        else:
+            # A node may have lost the labels of its type, for example while the operator that sets them restarts.
+            possible = [gpu for gpu in of_resource if gpu.matches_labels(labels)] or of_resource
+        if not possible:
+            return PodGPUs(counts=counts, gpu="")
+        types += possible
+    named = types[0].slug if len(types) == 1 else ""
+    if len(types) > 1 and len(counts) == 1:
+        named = _find_named(types, alternatives, labels=labels) or _find_combined(types, gpus)
+    return PodGPUs(counts=counts, gpu=named, types=tuple(gpu.slug for gpu in types))
 
 
-def _find_named(types: Iterable[GPUType], constraints: PodConstraints) -> list[GPUType]:
-    """Return the types all of whose labels a pod requires; of several such types, those with the most labels."""
-    named = [
-        gpu for gpu in types if all(_names_label(key, each, constraints=constraints) for key, each in gpu.match.items())
+def _list_alternatives(constraints: PodConstraints) -> _Alternatives:
+    selector = [
+        SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()
     ]
-    most = max((len(gpu.match) for gpu in named), default=0)
-    return [gpu for gpu in named if len(gpu.match) == most]
+    # No node matches an empty term.
+    terms = [term for term in constraints.node_terms or () if term.expressions or term.fields]
+    if not 0 < len(terms) <= _MAX_TERMS:
+        return [selector]
+    return [[*selector, *term.expressions] for term in terms]
 
 
-def _names_label(key: str, values: tuple[str, ...], *, constraints: PodConstraints) -> bool:
-    """Return whether a pod can run only on nodes that have one of these values of a label."""
-    if constraints.node_selector.get(key) in values:
-        return True
-    terms = constraints.node_terms
-    return bool(terms) and all(
-        any(
-            requirement.key == key and requirement.operator == IN and set(requirement.values) <= set(values)
-            for requirement in term.expressions
-        )
-        for term in terms or ()
+def _list_possible(types: Sequence[GPUType], alternatives: _Alternatives) -> list[GPUType]:
+    """Return the types that a pod may get, including each type that new nodes may extend.
+
+    A discovered type has only the label values of today's nodes. So a value that no type has, or another operator than
+    ``In``, excludes no type.
+    """
+    known: dict[str, set[str]] = {}
+    for gpu in types:
+        for key, values in gpu.match.items():
+            known.setdefault(key, set()).update(values)
+
+    telling = [
+        [
+            requirement
+            for requirement in requirements
+            if requirement.operator == IN and known.get(requirement.key, set()).issuperset(requirement.values)
+        ]
+        for requirements in alternatives
+    ]
+    return [gpu for gpu in types if any(not _excludes(requirements, gpu) for requirements in telling)]
+
+
+def _excludes(requirements: Iterable[SelectorRequirement], gpu: GPUType) -> bool:
+    """Return whether a type has none of the values that one of the requirements allows."""
+    return any(
+        requirement.key in gpu.match and set(requirement.values).isdisjoint(gpu.match[requirement.key])
+        for requirement in requirements
     )
 
 
-def _find_combined(types: Iterable[GPUType], others: Iterable[GPUType]) -> list[GPUType]:
-    """Return the combined types of exactly these types."""
+def _find_named(types: Iterable[GPUType], alternatives: _Alternatives, *, labels: Mapping[str, str] | None) -> str:
+    """Return the slug of the type that a pod names or, if ``labels`` is given, that its node has; "" if there is none.
+
+    :param types: the types that the pod may get.
+    """
+    if labels is None:
+        named = [gpu for gpu in types if all(_requires_labels(gpu, requirements) for requirements in alternatives)]
+    else:
+        named = [gpu for gpu in types if gpu.matches_labels(labels)]
+    most = max((len(gpu.match) for gpu in named), default=0)
+    specific = [gpu.slug for gpu in named if len(gpu.match) == most]
+    return specific[0] if len(specific) == 1 else ""
+
+
+def _requires_labels(gpu: GPUType, requirements: Iterable[SelectorRequirement]) -> bool:
+    """Return whether all nodes that meet the requirements have the labels of a type."""
+    by_key: dict[str, list[SelectorRequirement]] = {}
+    for requirement in requirements:
+        by_key.setdefault(requirement.key, []).append(requirement)
+    return all(
+        any(
+            requirement.operator == (IN if values else DOES_NOT_EXIST) and set(requirement.values) <= set(values)
+            for requirement in by_key.get(key, ())
+        )
+        for key, values in gpu.match.items()
+    )
+
+
+def _find_combined(types: Iterable[GPUType], gpus: Iterable[GPUType]) -> str:
+    """Return the slug of the combined type of exactly these types; "" if there is none."""
     slugs = {gpu.slug for gpu in types}
-    return [gpu for gpu in others if gpu.members and {member.slug for member in gpu.members} == slugs]
+    combined = (gpu.slug for gpu in gpus if gpu.members and {member.slug for member in gpu.members} == slugs)
+    return next(combined, "")

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from gpuspawner.core.cluster.decode_selectors import (
     InvalidSelectorError,
+    decode_node_affinity,
     decode_node_terms,
     decode_pod_terms,
     decode_spread_constraints,
@@ -139,11 +140,7 @@ def decode_constraints(
     tolerations = tuple(_decode_tolerations(spec, created=created))
     constraints = PodConstraints(
         node_selector=intern_labels(as_text_map(spec.get("nodeSelector"))),
-        node_terms=_intern_terms(
-            decode_node_terms(
-                as_dict(affinity.get("nodeAffinity")).get("requiredDuringSchedulingIgnoredDuringExecution")
-            )
-        ),
+        node_terms=_intern_terms(decode_node_affinity(spec)),
         tolerations=intern_value(tolerations, size=len(tolerations)),
         affinity=near,
         anti_affinity=apart,

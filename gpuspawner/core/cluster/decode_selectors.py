@@ -18,6 +18,7 @@ from gpuspawner.core.cluster.model import (
 from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, is_valid_requirement, merge_label_keys
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _POD_OPERATORS = frozenset({IN, NOT_IN, EXISTS, DOES_NOT_EXIST})
 
 
@@ -38,6 +39,14 @@ def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
     )
 
 
+def decode_node_affinity(spec: Mapping[str, object]) -> tuple[NodeSelectorTerm, ...] | None:
+    """Return the terms of a pod's required node affinity, or None if it has none.
+
+    :param spec: ``spec`` of a v1 Pod.
+    """
+    return decode_node_terms(as_dict(as_dict(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED))
+
+
 def decode_pod_terms(
     raw: object, *, namespace: str, labels: Mapping[str, str], created: bool
 ) -> tuple[PodAffinityTerm, ...]:
@@ -53,7 +62,7 @@ def decode_pod_terms(
     """
     return tuple(
         _decode_pod_term(term, namespace=namespace, labels={} if created else labels)
-        for term in as_dicts(as_dict(raw).get("requiredDuringSchedulingIgnoredDuringExecution"))
+        for term in as_dicts(as_dict(raw).get(_REQUIRED))
     )
 
 

@@ -17,7 +17,7 @@ from itertools import chain
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.pod_gpus import classify_pod
 from gpuspawner.core.catalog.policy_model import Policy
-from gpuspawner.core.cluster.decode_selectors import decode_node_terms
+from gpuspawner.core.cluster.decode_selectors import decode_node_affinity
 from gpuspawner.core.cluster.model import NO_CONSTRAINTS, PodConstraints
 from gpuspawner.core.cluster.pod_requests import compute_requests
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map
@@ -179,7 +179,6 @@ _MAX_DIGITS = 6
 """Maximum number of digits of the GPU count in a pod's annotation.
 
 A longer count is read as 0. Without a maximum, ``int()`` would raise an error for thousands of digits."""
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 
@@ -219,7 +218,6 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
     pod = as_dict(raw)
     metadata, spec, status = as_dict(pod.get("metadata")), as_dict(pod.get("spec")), as_dict(pod.get("status"))
     notes = as_text_map(metadata.get("annotations"))
-    affinity = as_dict(as_dict(spec.get("affinity")).get("nodeAffinity"))
     owner, name = owned_by or read_pod_owner(pod)
     if not owner or status.get("phase") in _FINISHED_PHASES:
         return None
@@ -233,7 +231,7 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
         devices={name: number for name, number in compute_requests(spec, status).items() if "/" in name},
         node=as_text(spec.get("nodeName")),
         constraints=PodConstraints(
-            node_selector=as_text_map(spec.get("nodeSelector")), node_terms=decode_node_terms(affinity.get(_REQUIRED))
+            node_selector=as_text_map(spec.get("nodeSelector")), node_terms=decode_node_affinity(spec)
         ),
     )
 

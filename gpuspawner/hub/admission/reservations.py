@@ -270,7 +270,7 @@ def _needs_node_labels(pod: ServerPod, catalog: Catalog) -> bool:
 
 def _make_view_key(catalog: Catalog) -> object:
     types = (
-        (gpu.slug, gpu.resource, tuple(sorted(gpu.match.items())), bool(gpu.members))
+        (gpu.slug, gpu.resource, tuple(sorted(gpu.match.items())), tuple(member.slug for member in gpu.members))
         for gpu in (*catalog.gpus.values(), *catalog.hidden)
     )
     pools = () if catalog.policy is None else catalog.policy.pools.values()

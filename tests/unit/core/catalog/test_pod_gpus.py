@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.catalog.pod_gpus import PodGPUs, classify_pod
 from gpuspawner.core.cluster.decode import decode_pod
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.selectors import matches_node_affinity
 
-NVIDIA, AMD, MIG = "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.5gb"
+NVIDIA, AMD, MIG, UNKNOWN = "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.5gb", "gpu.intel.com/i915"
 PRODUCT, SHARING, POOL = "nvidia.com/gpu.product", "cloud.google.com/gke-gpu-sharing-strategy", "example.com/pool"
 
 
@@ -36,6 +40,20 @@ def catalog(*gpus: GPUType, hidden: tuple[GPUType, ...] = ()) -> Catalog:
 ALL = catalog(A100, SHARED, T4, SLICE, hidden=(HIDDEN,))
 
 
+def decode(
+    selector: dict[str, str] | None, terms: list[list[dict[str, Any]]] | None, *, limits: dict[str, int] | None = None
+) -> Pod:
+    spec: dict[str, Any] = {"containers": [{"name": "notebook", "resources": {"limits": limits or {}}}]}
+    if selector:
+        spec["nodeSelector"] = selector
+    if terms is not None:
+        required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    pod = decode_pod({"metadata": {"name": "p", "namespace": "hub"}, "spec": spec})
+    assert pod is not None
+    return pod
+
+
 def classify(
     limits: dict[str, int],
     *,
@@ -44,24 +62,23 @@ def classify(
     labels: dict[str, str] | None = None,
     known: Catalog = ALL,
 ) -> PodGPUs:
-    spec: dict[str, Any] = {"containers": [{"name": "notebook", "resources": {"limits": limits}}]}
-    if selector:
-        spec["nodeSelector"] = selector
-    if terms is not None:
-        required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    pod = decode_pod({"metadata": {"name": "p", "namespace": "hub"}, "spec": spec})
-    assert pod is not None
+    pod = decode(selector, terms, limits=limits)
     return classify_pod(pod.requests, known, constraints=pod.constraints, labels=labels)
 
 
-def product(*values: str, operator: str = "In") -> dict[str, Any]:
-    return {"key": PRODUCT, "operator": operator, "values": list(values)}
+def require(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def product(*values: str) -> dict[str, Any]:
+    return require(PRODUCT, "In", *values)
+
+
+EVERY = ("a100", "shared", "t4")
 
 
 def test_a_pod_without_a_gpu_has_none():
-    pod = classify({"cpu": 4, "example.com/fpga": 1})
-    assert (pod.gpu, pod.count, pod.types) == (None, 0, ())
+    assert classify({"cpu": 4, "example.com/fpga": 1}) == PodGPUs(counts={}, gpu=None, types=())
 
 
 @pytest.mark.parametrize(
@@ -74,50 +91,64 @@ def test_a_pod_without_a_gpu_has_none():
         pytest.param({NVIDIA: 2}, {PRODUCT: "A100-80", SHARING: "time-sharing"}, "shared", id="the labels of one type"),
     ],
 )
-def test_the_node_selector_tells_the_type(limits: dict[str, int], selector: dict[str, str], slug: str):
-    pod = classify(limits, selector=selector)
-    assert (pod.gpu, pod.count) == (slug, 2)
+def test_the_node_selector_names_the_type(limits: dict[str, int], selector: dict[str, str], slug: str):
+    assert classify(limits, selector=selector) == PodGPUs(counts=limits, gpu=slug, types=(slug,))
 
 
 @pytest.mark.parametrize(
-    ("terms", "types"),
+    ("terms", "slug", "types"),
     [
-        pytest.param([[product("T4")]], ("t4",), id="one term"),
-        pytest.param([[product("T4")], [product("T4", "T4")]], ("t4",), id="terms of one type"),
-        pytest.param([[product("T4")], [product("A100-40")]], ("a100", "shared", "t4"), id="terms of several types"),
-        pytest.param([[product("T4", operator="NotIn")]], ("a100", "shared"), id="all but one type"),
-        pytest.param([], (), id="no term, so no node"),
-        pytest.param([[product("H900")]], (), id="a model of no type"),
+        pytest.param([[product("T4")]], "t4", ("t4",), id="one term"),
+        pytest.param([[product("T4")], [product("T4", "T4")]], "t4", ("t4",), id="terms of one type"),
+        pytest.param([[product("T4")], []], "t4", ("t4",), id="a term that no node matches"),
+        pytest.param([[product("T4")], [product("A100-40")]], "", EVERY, id="terms of several types"),
+        pytest.param([[product("T4")], [require(POOL, "Exists")]], "", EVERY, id="a term without a model"),
+        pytest.param(
+            [[product("A100-40"), require(SHARING, "DoesNotExist")]], "a100", ("a100", "shared"), id="an absent label"
+        ),
+        pytest.param([[require(PRODUCT, "NotIn", "T4")]], "", EVERY, id="all models but one, also those of new nodes"),
+        pytest.param([[product("T4", "H900")]], "", EVERY, id="also a model that new nodes may have"),
+        pytest.param([[product("H900")]], "", EVERY, id="only a model that new nodes may have"),
+        pytest.param([], "", EVERY, id="no term"),
+        pytest.param([[product("T4")]] * 300, "", EVERY, id="too many terms"),
     ],
 )
-def test_the_node_affinity_tells_the_types(terms: list[list[dict[str, Any]]], types: tuple[str, ...]):
-    assert classify({NVIDIA: 1}, terms=terms).types == types
+def test_the_node_affinity_names_the_type(terms: list[list[dict[str, Any]]], slug: str, types: tuple[str, ...]):
+    assert classify({NVIDIA: 1}, terms=terms) == PodGPUs(counts={NVIDIA: 1}, gpu=slug, types=types)
 
 
-@pytest.mark.parametrize("selector", [{}, {POOL: "gpu"}, {PRODUCT: "A100-40"}])
-def test_a_pod_that_leaves_the_type_open_has_no_type(selector: dict[str, str]):
-    pod = classify({NVIDIA: 1}, selector=selector)
-    assert (pod.gpu, pod.count) == ("", 1)
+@pytest.mark.parametrize("selector", [{}, {POOL: "gpu"}, {PRODUCT: "H900"}])
+def test_a_pod_that_names_no_model_may_get_every_type(selector: dict[str, str]):
+    assert classify({NVIDIA: 1}, selector=selector) == PodGPUs(counts={NVIDIA: 1}, gpu="", types=EVERY)
 
 
-@pytest.mark.parametrize(("selector", "slug"), [({}, "any"), ({PRODUCT: "T4"}, "t4"), ({PRODUCT: "A100-40"}, "any")])
-def test_a_type_of_all_nodes_is_that_of_pods_that_name_no_other_type(selector: dict[str, str], slug: str):
-    assert classify({NVIDIA: 1}, known=catalog(gpu_type("any"), T4), selector=selector).gpu == slug
+@pytest.mark.parametrize(
+    ("selector", "slug", "types"),
+    [
+        pytest.param({}, "any", ("any", "t4"), id="nothing"),
+        pytest.param({PRODUCT: "T4"}, "t4", ("any", "t4"), id="the model of another type"),
+        pytest.param({PRODUCT: "A100-40"}, "any", ("any", "t4"), id="a model of no type"),
+    ],
+)
+def test_a_type_of_all_nodes_is_that_of_pods_that_name_no_other_type(
+    selector: dict[str, str], slug: str, types: tuple[str, ...]
+):
+    pod = classify({NVIDIA: 1}, known=catalog(gpu_type("any"), T4), selector=selector)
+    assert (pod.gpu, pod.types) == (slug, types)
 
 
-def test_a_combined_type_is_that_of_pods_that_may_get_each_member_and_nothing_else():
-    known = catalog(A100, T4, EITHER)
-    assert classify({NVIDIA: 1}, known=known).gpu == "either"
-    assert classify({NVIDIA: 1}, known=known, selector={PRODUCT: "T4"}).gpu == "t4"
-    assert classify({NVIDIA: 1}, known=catalog(A100, T4, gpu_type("h100", product=("H100",)), EITHER)).gpu == ""
-
-
-def test_the_pod_of_a_combined_type_may_get_each_member():
-    assert classify({NVIDIA: 1}, known=catalog(A100, T4, EITHER)).types == ("a100", "t4")
-
-
-def test_a_pod_that_names_no_model_may_get_each_type_of_its_resource():
-    assert classify({NVIDIA: 1}, known=catalog(gpu_type("any"), T4)).types == ("any", "t4")
+@pytest.mark.parametrize(
+    ("known", "selector", "slug"),
+    [
+        pytest.param((A100, T4, EITHER), {}, "either", id="each member"),
+        pytest.param((A100, T4, EITHER), {PRODUCT: "T4"}, "t4", id="one member"),
+        pytest.param((A100, T4, SHARED, EITHER), {}, "", id="each member and another type"),
+    ],
+)
+def test_a_combined_type_is_that_of_pods_that_may_get_each_member_and_nothing_else(
+    known: tuple[GPUType, ...], selector: dict[str, str], slug: str
+):
+    assert classify({NVIDIA: 1}, known=catalog(*known), selector=selector).gpu == slug
 
 
 def test_the_node_of_a_running_pod_tells_more_than_its_selector():
@@ -125,14 +156,47 @@ def test_the_node_of_a_running_pod_tells_more_than_its_selector():
 
 
 def test_a_node_that_has_lost_its_labels_leaves_the_type_open():
-    assert classify({NVIDIA: 1}, labels={}).types == ("a100", "shared", "t4")
+    assert classify({NVIDIA: 1}, labels={}) == PodGPUs(counts={NVIDIA: 1}, gpu="", types=EVERY)
 
 
-def test_gpus_of_several_resources_count_together_and_have_no_single_type():
-    pod = classify({MIG: 2, AMD: 1, "gpu.intel.com/i915": 4})
-    assert (pod.gpu, pod.count, dict(pod.counts)) == ("", 7, {MIG: 2, AMD: 1, "gpu.intel.com/i915": 4})
+@pytest.mark.parametrize(
+    ("limits", "types"),
+    [
+        pytest.param({NVIDIA: 1, MIG: 2}, (*EVERY, "slice"), id="all of known types"),
+        pytest.param({NVIDIA: 1, UNKNOWN: 2}, (), id="one of no known type"),
+        pytest.param({UNKNOWN: 3}, (), id="only one of no known type"),
+    ],
+)
+@pytest.mark.parametrize("labels", [None, {}])
+def test_gpus_count_together_and_have_no_type_if_a_resource_has_none(
+    limits: dict[str, int], types: tuple[str, ...], labels: dict[str, str] | None
+):
+    pod = classify(limits, labels=labels)
+    assert (pod.gpu, pod.count, pod.types) == ("", 3, types)
 
 
-def test_gpus_of_no_known_type_count():
-    pod = classify({"gpu.intel.com/i915": 4})
-    assert (pod.gpu, pod.count, pod.types) == ("", 4, ())
+VALUES = ("A100-40", "A100-80", "T4", "H900")
+operators = st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"])
+labels_of_nodes = st.fixed_dictionaries(
+    {}, optional={PRODUCT: st.sampled_from(VALUES), SHARING: st.sampled_from(["time-sharing", "mps"])}
+)
+requirements = st.builds(
+    lambda key, operator, values: require(key, operator, *(values if operator in ("In", "NotIn") else ())),
+    st.sampled_from([PRODUCT, SHARING]),
+    operators,
+    st.lists(st.sampled_from((*VALUES, "time-sharing")), min_size=1, max_size=3),
+)
+
+
+@given(
+    selector=labels_of_nodes,
+    terms=st.none() | st.lists(st.lists(requirements, max_size=2), max_size=3),
+    labels=labels_of_nodes,
+)
+def test_a_type_whose_node_fits_is_never_left_out(
+    selector: dict[str, str], terms: list[list[dict[str, Any]]] | None, labels: dict[str, str]
+):
+    node = Node(name="n", labels=labels)
+    if matches_node_affinity(node, decode(selector, terms).constraints):
+        there = {gpu.slug for gpu in (A100, SHARED, T4) if gpu.matches_labels(labels)}
+        assert there <= set(classify({NVIDIA: 1}, selector=selector, terms=terms).types)

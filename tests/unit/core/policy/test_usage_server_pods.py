@@ -147,6 +147,25 @@ def test_a_pod_of_another_spawner_is_recognized_by_its_resource_and_its_node(
     assert server(raw({}, limits, nodeSelector=selector), labels=labels).gpu == slug
 
 
+def affinity(*models: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": list(models)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def test_a_waiting_pod_of_another_spawner_is_recognized_by_its_affinity():
+    assert server(raw({}, {GPU: "1"}, affinity=affinity("T4"))).gpu == "t4"
+
+
+def test_a_waiting_pod_that_may_get_a_new_model_counts_as_every_type():
+    assert server(raw({}, {GPU: "1"}, affinity=affinity("T4", "A100-PCIe"))).gpu == ""
+
+
+def test_a_pod_with_gpus_of_an_unknown_type_counts_towards_all_pools_of_its_owner():
+    several = raw({}, {GPU: "1", "gpu.intel.com/i915": "1"})
+    assert server(several, catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
+    assert server(several).gpu == ""
+
+
 def pool(slug: str, *groups: str, gpus: frozenset[str] = frozenset({ANY})) -> GPUPool:
     return GPUPool(slug=slug, display_name=slug, groups=frozenset(groups), gpus=gpus, max_gpus=1)
 
