@@ -166,7 +166,9 @@ def started(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run all suites as `make` does, in a process of their own, whose output can be read."""
     script = (
-        "import json, pathlib, run, sys; suites, beside, folder = json.loads(sys.argv[1]);"
+        "import json, pathlib, run, signal, sys; suites, beside, folder = json.loads(sys.argv[1]);"
+        # Where `nohup` runs the tests, this process would ignore the signal, too.
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "sys.exit(run.main(list(suites), suites=suites, beside=beside, root=pathlib.Path(folder)))"
     )
     command = [sys.executable, "-c", script, json.dumps([suites, list(beside), str(folder)])]
