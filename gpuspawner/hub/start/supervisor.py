@@ -150,6 +150,7 @@ class _Supervisor:
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)
+                starts.enter_stage(self._spawner, Stage.READY)  # otherwise, an observation enters it
                 return None
             while True:
                 failure = None

@@ -520,6 +520,17 @@ async def test_stages_are_measured_as_they_are_shown(
     assert entered[-1] == "failed"
 
 
+async def test_a_start_without_a_page_ends_in_the_stage_ready_also_if_the_server_answers_at_once(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    entered: list[str] = []
+    monkeypatch.setattr(starts, "enter_stage", lambda _, stage: entered.append(stage))
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 60.0)
+    monkeypatch.setattr(supervisor, "_PAUSE_S", 5.0)
+    _, ending = await started(make_spawner, server, running)
+    assert (ending, entered) == (server.url, ["ready"])
+
+
 async def test_a_pod_that_runs_is_seen_although_the_watch_of_pods_had_given_up(
     make_spawner: MakeSpawner, server: WatchServer
 ):
