@@ -149,15 +149,16 @@ class ServerLife(KubeSpawner):
         return self._has_ended_start() and not self.open_starts.has_lost_stop
 
     @override
-    async def delete_forever(self) -> None:
+    def delete_forever(self) -> asyncio.Future[None]:
         """Delete the server's volume claim if ``delete_pvc`` is set, before JupyterHub removes the server.
 
         Until JupyterHub has removed the server, it counts as stopping. Otherwise, another request could start the
-        server meanwhile, and JupyterHub would then forget a running pod.
+        server meanwhile, and JupyterHub would then forget a running pod. Of two requests that remove the server when it
+        has stopped, the second could delete the claim and the row of a server that was created after the first.
         """
-        rows, row = self._removed_rows, self.orm_spawner
+        # Do not use `async def`: JupyterHub asks for the second request before the first one's task has begun.
+        loop, rows, row = asyncio.get_running_loop(), self._removed_rows, self.orm_spawner
         rows[id(row)] = row
-        try:
-            await super().delete_forever()
-        finally:
-            asyncio.get_running_loop().call_later(_REMOVED_S, rows.pop, id(row), None)
+        deletion: asyncio.Future[None] = asyncio.ensure_future(super().delete_forever())
+        deletion.add_done_callback(lambda _: loop.call_later(_REMOVED_S, rows.pop, id(row), None))
+        return deletion

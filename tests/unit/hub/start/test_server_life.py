@@ -185,6 +185,39 @@ async def test_a_removed_server_is_created_again_at_once_and_known(
     await eventually(lambda: not server.list_pods())
 
 
+async def test_two_requests_that_remove_a_server_leave_alone_the_server_that_is_created_after_it(
+    make_hub: Callable[..., RealHub], server: StormyServer
+):
+    hub = make_hub()
+    # JupyterHub refuses the second removal in a task that nothing awaits.
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    await start(hub, server)
+    claims, held = 0, asyncio.Event()
+
+    async def answer_the_second_late(_: object) -> None:
+        nonlocal claims
+        claims += 1
+        if claims > 1:
+            await held.wait()
+
+    server.answers["DELETE", CLAIM] = answer_the_second_late
+    first = await cancel(hub)
+    removals = [await hub.ask("DELETE", "ada", "lab", {"remove": True}) for _ in range(2)]
+    await first
+    await eventually(lambda: not known(hub.find_user("ada")))
+    await start(hub, server)
+    held.set()
+    await eventually(lambda: not [task for task in asyncio.all_tasks() if "_remove_spawner" in repr(task)])
+    assert claims == 1  # another would be that of the new server
+    assert (removals, known(hub.find_user("ada")), list(hub.find_user("ada").spawners)) == (
+        [202, 202],
+        {"lab"},
+        ["lab"],
+    )
+    await hub.ask("DELETE", "ada", "lab")
+    await eventually(lambda: not server.list_pods())
+
+
 @pytest.mark.skipif(IS_5, reason="JupyterHub 5 renames no servers")
 async def test_a_renamed_server_and_a_new_server_of_its_old_name_have_pods_of_their_own(
     make_hub: Callable[..., RealHub], server: StormyServer
