@@ -185,6 +185,18 @@ async def test_a_removed_server_is_created_again_at_once_and_known(
     await eventually(lambda: not server.list_pods())
 
 
+async def test_of_two_requests_that_remove_a_stopped_server_at_once_one_deletes_its_claim(
+    make_hub: Callable[..., RealHub], server: StormyServer
+):
+    hub = make_hub()
+    await start(hub, server)
+    assert await hub.ask("DELETE", "ada", "lab") in {202, 204}
+    await eventually(lambda: not hub.find_user("ada").active)
+    await asyncio.gather(*(hub.ask("DELETE", "ada", "lab", {"remove": True}) for _ in range(2)))
+    deleted = [request for request in server.requests if (request.method, request.path) == ("DELETE", CLAIM)]
+    assert (len(deleted), known(hub.find_user("ada"))) == (1, set())
+
+
 async def test_two_requests_that_remove_a_server_leave_alone_the_server_that_is_created_after_it(
     make_hub: Callable[..., RealHub], server: StormyServer
 ):
