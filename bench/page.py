@@ -105,7 +105,7 @@ class Ours:
 
 async def _measure(ours: Ours, theirs: str) -> Result:
     async with _site(ours, theirs) as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
+        browser = await chromium.launch(playwright, chromium.PROGRAM)
         page = await browser.new_page()
         await page.goto(f"{url}/ours")
         clicks = await _clicks(page, "#gpuspawner-sentence")

@@ -69,7 +69,7 @@ async def _measure() -> Result:
     times_s: dict[str, list[float]] = {}
     lists = {"each_type": offer.profile_of_each_type(), "one_profile": offer.one_profile()}
     async with serving(lists) as site, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
+        browser = await chromium.launch(playwright, chromium.PROGRAM)
         for _ in range(ROUNDS):
             for form in FORMS:
                 for hand in (Pointer, Keyboard):

@@ -48,7 +48,7 @@ async def _seen(page: Page, row: str, *, free: int) -> float:
 async def _opened(url: str) -> AsyncIterator[list[Page]]:
     """Open the pages one after the other, so that they are not refreshed together."""
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
+        browser = await chromium.launch(playwright, chromium.PROGRAM)
         pages = []
         for number in range(PAGES):
             if pages:

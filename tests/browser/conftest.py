@@ -56,7 +56,7 @@ def servers(api: ApiClient, hub: Hub) -> Servers:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium.SHELL, args=list(chromium.FLAGS))
+        browser = await chromium.launch(playwright)
         yield browser
         await browser.close()
 

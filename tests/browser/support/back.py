@@ -19,10 +19,10 @@ async def open_browser(*, keeps_pages: bool = True) -> AsyncIterator[BrowserCont
     :param keeps_pages: whether Back shows a page as it was left; False = Back loads the page again.
     """
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium.PROGRAM if keeps_pages else chromium.SHELL,
-            args=list(chromium.FLAGS),
-            ignore_default_args=[NO_CACHE] if keeps_pages else [],
+        browser = await (
+            chromium.launch(playwright, chromium.PROGRAM, ignore_default_args=[NO_CACHE])
+            if keeps_pages
+            else chromium.launch(playwright)
         )
         yield await browser.new_context()
         await browser.close()
