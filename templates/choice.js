@@ -152,14 +152,20 @@ export function referenceOf(values) {
   return values.custom_image.trim().slice(0, LONGEST_REFERENCE);
 }
 
+/** What the server said about that reference, undefined where it has not looked at it yet or takes no reference. */
+function answerOf(values, data) {
+  return referenceOf(values) === referenceOf(data.values) ? data.custom_image : undefined;
+}
+
 /** What the server said against that reference, empty where it takes it or has not looked at it yet. */
 export function complaintOfReference(values, data) {
-  return referenceOf(values) === referenceOf(data.values) ? data.custom_image?.complaint ?? "" : "";
+  return answerOf(values, data)?.complaint ?? "";
 }
 
 function customImage(values, data) {
   const reference = data.custom_image && !complaintOfReference(values, data) && referenceOf(values);
-  return reference ? { slug: "", display_name: reference, misfits: [] } : undefined;
+  if (!reference) return undefined;
+  return { slug: "", display_name: reference, misfits: answerOf(values, data)?.misfits ?? [] };
 }
 
 function bySlug(list, wanted) {

@@ -15,12 +15,15 @@ from tests.cluster.support.fixtures import offer
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+CUDA13 = "quay.io/acme/cuda:13"
 OLD = "CUDA 13.0 needs driver 580 or newer; these nodes have 570."
 
 
 @pytest.fixture(scope="module")
 def images_hub(cluster: Cluster) -> Iterator[Hub]:
-    with Hub(cluster, HubSettings(namespace="images", gpuspawner=offer(cluster))) as running:
+    settings = offer(cluster, custom_images={"allowed": True})
+    settings["images"]["cuda13"]["image"] = CUDA13
+    with Hub(cluster, HubSettings(namespace="images", gpuspawner=settings)) as running:
         yield running
 
 
@@ -74,3 +77,31 @@ async def test_without_javascript_the_refusal_says_the_same_at_the_field(chooser
 
     await expect(chooser.page.locator("#gpuspawner-gpu-error")).to_contain_text(OLD)
     await expect(chooser.choice("image", "cuda13")).to_be_checked()
+
+
+async def test_the_reference_of_a_listed_image_gets_what_the_listed_image_gets(chooser: Person) -> None:
+    await chooser.log_in("ada")
+    await chooser.pick("gpu", "t4")
+    await chooser.pick("image", "")
+
+    await chooser.field("custom_image").fill(CUDA13)
+
+    await expect(chooser.page.locator("#gpuspawner-hint")).to_have_text(OLD)
+    await expect(chooser.page.locator("#gpuspawner-verdict-text")).to_have_text(
+        "This image and this GPU can't be used together."
+    )
+
+    await chooser.field("custom_image").fill("quay.io/acme/cuda:12")
+    await expect(chooser.page.locator("#gpuspawner-hint")).to_be_hidden()
+    await expect(chooser.page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
+
+
+async def test_a_link_to_the_reference_of_a_listed_image_promises_no_start(chooser: Person) -> None:
+    await chooser.log_in("ada")
+
+    await chooser.page.goto(f"{chooser.url}/hub/spawn?opt-gpu=t4&opt-custom_image={CUDA13}")
+
+    await expect(chooser.page.locator("#gpuspawner-gpu-error")).to_contain_text(OLD)
+    await expect(chooser.page.locator("#gpuspawner-verdict-text")).to_have_text(
+        "This image and this GPU can't be used together."
+    )

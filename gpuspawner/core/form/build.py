@@ -34,6 +34,7 @@ from gpuspawner.core.form.views import (
     AlternativeView,
     ChoiceFieldView,
     ChoiceView,
+    CustomImageView,
     FormView,
     GPUTypeState,
     GPUTypeView,
@@ -273,7 +274,11 @@ def _add_fields(
     return replace(
         common,
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
-        custom_image=build_custom_image_view(allowed.custom_images, values["custom_image"]),
+        custom_image=build_custom_image_view(
+            allowed.custom_images,
+            values["custom_image"],
+            gpus=[catalog.gpus[slug] for slug in list_shown_types(allowance)],
+        ),
         cpu=build_number_view(allowed.cpu, CPU.format_input, is_left_by_quota=allowance.is_narrowed_by_quota(CPU)),
         memory=build_number_view(
             allowed.memory, MEMORY.format_input, is_left_by_quota=allowance.is_narrowed_by_quota(MEMORY)
@@ -328,7 +333,7 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
     return {
         "version": view.version,
         "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
-        "custom_image": view.custom_image and _pick_attributes(view.custom_image, "complaint"),
+        "custom_image": view.custom_image and _encode_custom_image(view.custom_image),
         **{each.name: _encode_bounds(each, getattr(view, each.name)) for each in AMOUNT_FIELDS},
         "choices": [
             {"name": each.name, "entries": [_pick_attributes(entry, "slug", "phrase") for entry in each.entries]}
@@ -352,7 +357,15 @@ def _encode_table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> d
 
 
 def _encode_image(image: ImageView) -> tuple[object, ...]:
-    return image.slug, image.display_name, [_pick_attributes(each, "text", "gpus") for each in image.misfits]
+    return image.slug, image.display_name, _encode_misfits(image)
+
+
+def _encode_custom_image(custom: CustomImageView) -> dict[str, object]:
+    return {"complaint": custom.complaint, "misfits": _encode_misfits(custom.card)}
+
+
+def _encode_misfits(image: ImageView) -> list[dict[str, object]]:
+    return [_pick_attributes(misfit, "text", "gpus") for misfit in image.misfits]
 
 
 def _encode_verdict(verdict: VerdictView) -> dict[str, object]:

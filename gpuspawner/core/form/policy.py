@@ -76,11 +76,14 @@ def _build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
     return tuple(_build_image_view(image, catalog) for image in catalog.images.values())
 
 
-def build_custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:
+def build_custom_image_view(
+    custom: CustomImages | None, written: str, *, gpus: Iterable[GPUType] = ()
+) -> CustomImageView | None:
     """Return the view of the field in which the user can name an image by reference (a custom image).
 
     :param custom: which custom images the admin allows. If None, the admin allows none, and the result is None.
     :param written: the image reference in the field, may be empty.
+    :param gpus: the GPU types that the form shows.
     """
     if custom is None:
         return None
@@ -90,7 +93,12 @@ def build_custom_image_view(custom: CustomImages | None, written: str) -> Custom
     else:
         help_text = gettext("Format: registry/name:tag, such as {example}.", example=EXAMPLE_REFERENCE)
     return CustomImageView(
-        card=ImageView(slug="", display_name=gettext("Custom image"), description=needed),
+        card=ImageView(
+            slug="",
+            display_name=gettext("Custom image"),
+            description=needed,
+            misfits=_list_misfits(custom.describe(written.strip()), gpus),
+        ),
         help=help_text,
         complaint=_find_complaint(custom, written.strip()),
     )
@@ -107,17 +115,21 @@ def _find_complaint(custom: CustomImages, written: str) -> str:
 
 
 def _build_image_view(image: Image, catalog: Catalog) -> ImageView:
-    found: dict[str, list[str]] = {}
-    for slug, gpu in catalog.gpus.items():
-        if text := explain_misfit(image, gpu):
-            found.setdefault(text, []).append(slug)
     return ImageView(
         slug=image.slug,
         display_name=image.display_name,
         description=image.description,
         made_for=describe_vendors(image.vendors),
-        misfits=tuple(MisfitView(text=text, gpus=tuple(slugs)) for text, slugs in found.items()),
+        misfits=_list_misfits(image, catalog.gpus.values()),
     )
+
+
+def _list_misfits(image: Image, gpus: Iterable[GPUType]) -> tuple[MisfitView, ...]:
+    slugs: dict[str, list[str]] = {}
+    for gpu in gpus:
+        if text := explain_misfit(image, gpu):
+            slugs.setdefault(text, []).append(gpu.slug)
+    return tuple(MisfitView(text=text, gpus=tuple(unfit)) for text, unfit in slugs.items())
 
 
 _PERMANENT_CODES = frozenset(

@@ -122,12 +122,23 @@ def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
 def index_images(images: Iterable[Image]) -> dict[str, Image]:
     """Return a mapping for :attr:`.CustomImages.listed`: image reference → image.
 
-    Images whose reference cannot be parsed are missing.
+    Images whose reference cannot be parsed are missing. Of several images with one reference, the first one counts,
+    without the facts in which another one differs: what the image contains is then unknown.
 
     :param images: images of the settings or of a catalog.
     """
-    parsed = ((parse_reference(image.image), image) for image in images)
-    return {reference.pulled: image for reference, image in parsed if reference is not None}
+    listed: dict[str, Image] = {}
+    for image in images:
+        reference = parse_reference(image.image)
+        if reference is not None:
+            first = listed.get(reference.pulled, image)
+            listed[reference.pulled] = replace(
+                first,
+                cuda=first.cuda if first.cuda == image.cuda else None,
+                vendors=first.vendors if first.vendors == image.vendors else None,
+                architectures=first.architectures if first.architectures == image.architectures else (),
+            )
+    return listed
 
 
 def translate_profile(options: object, catalog: Catalog) -> object:

@@ -18,8 +18,8 @@ test("fields that the form does not have are not in the sentence", () => {
 });
 
 // What the server said of a reference the last time it was asked.
-function answered(reference, complaint) {
-  return { ...island, values: values({ image: "", custom_image: reference }), custom_image: { complaint } };
+function answered(reference, complaint, misfits = []) {
+  return { ...island, values: values({ image: "", custom_image: reference }), custom_image: { complaint, misfits } };
 }
 
 test("a reference that the server does not take is not asked for", () => {
@@ -37,8 +37,14 @@ test("the server's complaint is about that reference alone", () => {
   assert.match(sentenceOf(written, data), /^quay.io\/x · 4 CPUs · 16 GiB RAM · 1 × A100 80 GB/);
 });
 
-test("a reference goes with every GPU", () => {
-  assert.equal(hintOf(values({ image: "", custom_image: "quay.io/x", gpu: "mi210" }), island), "");
+test("a reference goes with every GPU that the server does not say otherwise of", () => {
+  const data = answered("quay.io/x", "", [{ text: "Made for NVIDIA GPUs.", gpus: ["mi210"] }]);
+  const written = (reference, gpu) => values({ image: "", custom_image: reference, gpu });
+  assert.equal(hintOf(written("quay.io/x", "mi210"), data), "Made for NVIDIA GPUs.");
+  assert.equal(sentenceOf(written("quay.io/x", "mi210"), data), "");
+  assert.equal(troubleOf(written("quay.io/x", "mi210"), data), "This image and this GPU can't be used together.");
+  assert.equal(hintOf(written("quay.io/x", "a100-80gb"), data), "");
+  assert.equal(hintOf(written("quay.io/other", "mi210"), data), "");
 });
 
 test("where only offered images are allowed there is no other", () => {

@@ -16,6 +16,7 @@ from gpuspawner.core.form.build import LiveState, encode_view
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.field_definitions import Priority
+from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape, NodeShare
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -214,7 +215,16 @@ def test_the_page_shows_the_mistake_in_a_reference(written: str, is_wrong: bool)
     view = build_view(CATALOG, INVENTORY, typed={"image": "", "custom_image": written})
     assert view.custom_image is not None
     island = encode_view(view)["custom_image"]
-    assert (island, bool(view.custom_image.complaint)) == ({"complaint": view.custom_image.complaint}, is_wrong)
+    told = {"complaint": view.custom_image.complaint, "misfits": []}
+    assert (island, bool(view.custom_image.complaint)) == (told, is_wrong)
+
+
+def test_the_page_shows_which_gpus_a_reference_of_a_listed_image_cannot_use():
+    catalog = replace(CATALOG, custom_images=CustomImages(listed=index_images(CATALOG.images.values())))
+    view = build_view(catalog, INVENTORY, typed={"image": "", "custom_image": "pytorch:1"})
+    island = encode_view(view)["custom_image"]
+    listed = [{"text": "pytorch:1 is made for NVIDIA GPUs.", "gpus": ("mi210",)}]
+    assert island == {"complaint": "", "misfits": listed}
 
 
 def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another():

@@ -10,6 +10,7 @@ from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.policy import build_custom_image_view, build_image_views
 from gpuspawner.core.form.views import CustomImageView, ImageView, MisfitView
+from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.text.i18n import Language, use_language
 
 OLD = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)
@@ -93,6 +94,21 @@ def test_it_says_what_is_wrong_with_what_is_written(written: str, complaint: str
     view = build_custom_image_view(CustomImages(registries=("quay.io",)), written)
     assert view is not None
     assert view.complaint == complaint
+
+
+@pytest.mark.parametrize("written", ["n:1", " docker.io/library/n:1 "])
+def test_a_reference_of_a_listed_image_misses_the_types_that_the_listed_image_misses(written: str):
+    custom = CustomImages(listed=index_images(CATALOG.images.values()))
+    view = build_custom_image_view(custom, written, gpus=GPUS.values())
+    assert view is not None
+    assert [misfit.gpus for misfit in view.card.misfits] == [("old-1", "old-2"), ("mi210",)]
+
+
+def test_a_reference_that_no_image_describes_goes_with_every_type():
+    custom = CustomImages(listed=index_images(CATALOG.images.values()))
+    view = build_custom_image_view(custom, "n:2", gpus=GPUS.values())
+    assert view is not None
+    assert view.card.misfits == ()
 
 
 def test_where_that_is_not_allowed_there_is_no_such_card():

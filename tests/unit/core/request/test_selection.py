@@ -13,6 +13,7 @@ from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.field_definitions import Priority
+from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import (
     Selection,
     build_options,
@@ -264,6 +265,29 @@ def test_a_listed_image_that_is_named_by_its_reference_goes_with_the_gpus_it_is_
     assert codes({"custom_image": OWN, "image": "plain", "gpu": "mi210"}, catalog) == {"custom_image": "conflict"}
     selection = validate({"custom_image": OWN, "gpu": "t4"}, catalog)
     assert (selection.image, selection.custom_image) == ("", OWN)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"vendors": ()}, {"vendors": ("nvidia",)}),
+        ({"vendors": ("amd",)}, {}),
+        ({"cuda": "13.0"}, {"cuda": "11.8"}),
+        ({"architectures": ("arm64",)}, {"architectures": ("amd64",)}),
+    ],
+)
+def test_what_listed_images_with_one_reference_say_differently_refuses_no_gpu(
+    one: dict[str, Any], other: dict[str, Any]
+):
+    platform = read_platform({"kubernetes.io/arch": "amd64", "nvidia.com/cuda.driver-version.major": "535"})
+    gpus = {"t4": replace(CATALOG.gpus["t4"], platforms=(platform,))}
+    images = [Image(slug=slug, display_name=slug, image=OWN, **facts) for slug, facts in (("one", one), ("two", other))]
+
+    def is_refused(*listed: Image) -> bool:
+        custom = CustomImages(listed=index_images(listed))
+        return bool(codes({"custom_image": OWN, "gpu": "t4"}, replace(CATALOG, gpus=gpus, custom_images=custom)))
+
+    assert (is_refused(images[0]), is_refused(*images), is_refused(*reversed(images))) == (True, False, False)
 
 
 def test_where_only_offered_images_are_allowed_no_other_can_be_named():
