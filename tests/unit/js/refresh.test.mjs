@@ -59,7 +59,7 @@ test("images, verdict, values, notice and the reference's complaint are taken ov
     verdict: null,
     values: { ...island.values, cpu: "3" },
     capacity_notice: "The hub cannot read pods.",
-    custom_image: { complaint: "No." },
+    custom_image: { complaint: "No.", misfits: [] },
     images: { names: ["slug", "display_name", "misfits"], rows: ["pytorch", ["plain", "Plain", [{ text: "No.", gpus: ["mi210"] }]]] },
   };
   renew(data, answer(told));
