@@ -24,9 +24,8 @@ from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.verdict import Verdict
 from gpuspawner.hub.config.offer import Offer
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import PodPreviews, serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 from gpuspawner.kube.resources.queue_places import QueuePlaces
@@ -102,7 +101,7 @@ class Ours:
             raise DevclusterError(f"no pod of {options}")
         verdict = offer.predict_verdict(pod, gpu=gpu, queue=previews.find_queue(selection))
         choice = PodChoice(placement=place(selection, offer.catalog), resources=list_gpu_resources(offer.catalog))
-        spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
+        apply_choice(spawner, choice)
         manifest = serialize_pod(spawner, await draft_pod(spawner))
         labels = {} if gpu is None else {key: values[0] for key, values in gpu.match.items() if values}
         return Statement(verdict=verdict, manifest=manifest, labels=labels)

@@ -56,10 +56,9 @@ from gpuspawner.hub.kubespawner.reflectors import (
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import override_checks, run_time
-from gpuspawner.hub.pod.merge import parse_admin_tolerations
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.admin_values import parse_admin_tolerations, read_own_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables, read_own_resources
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
@@ -223,7 +222,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Merge the user options into the trait values that the admin and the hooks have set.
+        """Put the choice in the user options over what the admin and the hooks have set.
 
         First check the options, unless ``apply_user_options`` has checked the same options with the same catalog.
         """
@@ -234,9 +233,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         admission, self.start_state.admission = self.start_state.admission, None
         if admission is None or admission.catalog is not offer.catalog or admission.options != self.user_options:
             admission = await self._admit_start(self.user_options, offer)
-        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
-        self.trait_overrides.assign(values := build_trait_values(choice, self.trait_overrides))
-        self.start_state.removed_environment = list_removed_variables(values)
+        apply_choice(self, PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog)))
         self.start_state.avoided = admission.placement.avoided
         self.start_state.feed.gpu = admission.gpu
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
@@ -264,10 +261,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         return expanded
 
     @override
-    def get_env(self) -> dict[str, Any]:
-        """Return KubeSpawner's environment for the pod, without the variables that the user's choice removes."""
-        environment: dict[str, Any] = super().get_env()
-        return {name: value for name, value in environment.items() if name not in self.start_state.removed_environment}
+    async def get_pod_manifest(self) -> Any:
+        """Return KubeSpawner's pod with the user's choice in it, if there is one."""
+        pod = await super().get_pod_manifest()
+        return pod if self.trait_overrides.patch is None else self.trait_overrides.patch(pod)
 
     @override
     def clear_state(self) -> None:

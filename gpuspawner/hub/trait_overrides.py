@@ -6,7 +6,7 @@ values, never from the values of the previous start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,9 +28,11 @@ class TraitOverrides:
     """Sets a spawner's traits for a start, and saves the admin's values of these traits to restore them later.
 
     :param owner: the spawner.
+    :param patch: puts the user's choice into the pod that KubeSpawner builds; None before a choice.
     """
 
     owner: Any
+    patch: Callable[[Any], Any] | None = None
     _admin_values: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, trait: str) -> Any:
@@ -54,10 +56,11 @@ class TraitOverrides:
 
         :param twin: the copy of the spawner.
         """
-        return TraitOverrides(twin, dict(self._admin_values))
+        return TraitOverrides(twin, _admin_values=dict(self._admin_values))
 
     def restore(self) -> None:
-        """Restore the admin's value of each trait that :meth:`assign` has set."""
+        """Restore the admin's value of each trait that this start has set, and forget the choice."""
         for trait, value in self._admin_values.items():
             setattr(self.owner, trait, value)
         self._admin_values.clear()
+        self.patch = None

@@ -29,7 +29,7 @@ from gpuspawner.core.json_access import KeyPath, as_dict
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON
-from gpuspawner.hub.pod.trait_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
+from gpuspawner.hub.pod.admin_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
 _OTHER_CLASSES = frozenset({"kubespawner", "kubespawner.KubeSpawner", "simple", "localprocess", "docker"})

@@ -41,8 +41,7 @@ from gpuspawner.core.cluster.dra import ResourceSlice
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
-from gpuspawner.hub.pod.merge import parse_admin_tolerations
-from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resources
+from gpuspawner.hub.pod.admin_values import OWN_RESOURCE_TRAITS, parse_admin_tolerations, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"

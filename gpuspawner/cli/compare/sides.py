@@ -47,11 +47,9 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.pod.merge import build_preferences
 from gpuspawner.hub.pod.override_checks import parse_settings
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, build_preferences, list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.trait_overrides import copy_nested
 
@@ -481,11 +479,9 @@ class SettingsSide(Side):
         spawner, placement = self._spawner, admission.placement
         choice = PodChoice(placement=placement, resources=list_gpu_resources(self._catalog))
         try:
-            values = build_trait_values(choice, spawner.trait_overrides)
             if placement.start_timeout_s is not None:
-                values["start_timeout"] = placement.start_timeout_s
-            spawner.trait_overrides.assign(values)
-            spawner.start_state.removed_environment = list_removed_variables(values)
+                spawner.trait_overrides.assign({"start_timeout": placement.start_timeout_s})
+            apply_choice(spawner, choice)
             pod = await spawner.get_pod_manifest()
             if spawner.modify_pod_hook:
                 pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
@@ -499,7 +495,6 @@ class SettingsSide(Side):
             message = f"KubeSpawner refuses it: {type(error).__name__}: {error}"
             raise RefusedError(message) from error
         finally:
-            spawner.start_state.removed_environment = ()
             spawner.trait_overrides.restore()
 
 

@@ -6,7 +6,6 @@ or taint that causes the rejection.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,10 +28,8 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
-from gpuspawner.hub.pod.merge import OverriddenValues
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources, merge_overrides
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, list_removed_variables
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 
@@ -154,7 +151,7 @@ def _list_details(admission: Admission, catalog: Catalog, *, manifest: Mapping[s
     access = catalog.policy.access if catalog.policy is not None else {}
     return ChoiceDetails(
         parts=tuple(parts),
-        overrides=OverriddenValues(defaultdict(lambda: None), admission.placement.overrides).changed,
+        overrides=merge_overrides(admission.placement.overrides),
         resources=manifest["spec"]["containers"][0].get("resources") or {},
         access={name: access[key] for key, name in named.items() if key in access},
     )
@@ -293,16 +290,12 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
     try:
-        choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
-        values = build_trait_values(choice, spawner.trait_overrides)
-        spawner.trait_overrides.assign(values)
-        spawner.start_state.removed_environment = list_removed_variables(values)
+        apply_choice(spawner, PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog)))
         return serialize_pod(spawner, await draft_pod(spawner))
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
         raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error
     finally:
-        spawner.start_state.removed_environment = ()
         spawner.trait_overrides.restore()
 
 

@@ -19,7 +19,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import sanitize_name
-from gpuspawner.hub.pod.merge import parse_admin_tolerations
+from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.settings import DottedPaths
 
 _NODE_SELECTOR_TERMS_PATH = (

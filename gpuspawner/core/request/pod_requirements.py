@@ -90,7 +90,7 @@ class ContainerResources:
 class PodRequirements(ContainerResources):
     """What the pod of one selection must contain.
 
-    :mod:`gpuspawner.hub.pod.trait_values` converts these values to KubeSpawner traits.
+    :mod:`gpuspawner.hub.pod.patch` puts them into the pod.
 
     :param image: container image reference.
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.

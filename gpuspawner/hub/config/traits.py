@@ -361,7 +361,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
         help="""
         Whether the hub sends each pod to the API server as a dry run before it creates anything. A quota, an admission
         webhook or a mistake in the settings then refuses the start at once, and leaves no volume claim behind. The hub
-        therefore calls `modify_pod_hook` before it creates the volume claim, once for each start. ::
+        therefore calls `modify_pod_hook` before it creates the volume claim, once for each start. The hook gets the pod
+        with the whole choice in it. Of the spawner's traits, the choice sets only `image`, and those for CPU and
+        memory. ::
 
             hub:
               config:

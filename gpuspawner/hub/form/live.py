@@ -27,7 +27,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.links import describe_links, list_fixable_problems
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
-from gpuspawner.hub.pod.merge import parse_admin_tolerations
+from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.request.context import FormDraft
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner

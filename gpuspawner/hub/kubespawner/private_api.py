@@ -101,6 +101,7 @@ PRIVATE_NAMES = (
         ("pod_name", "delete_options", "grace_seconds", "request_timeout"),
         is_overridden=True,
     ),
+    PrivateName(KubeSpawner, "_apply_overrides", "no server starts", ("spawner_override",)),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
     # The next five names have no underscore, but count as private: KubeSpawner's documentation does not name them.
@@ -192,6 +193,7 @@ class _Spawner(Protocol):
     async def _ensure_not_exists(self, kind: str, name: str) -> bool: ...
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
     async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
+    def _apply_overrides(self, spawner_override: dict[str, Any]) -> None: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
     async def _start_watching_events(self) -> object: ...
@@ -422,6 +424,14 @@ def get_trait_values(spawner: object) -> dict[str, Any]:
 def set_trait_values(spawner: object, values: dict[str, Any]) -> None:
     """Replace the dict in which traitlets stores a spawner's trait values, without validation and observers."""
     cast("_Spawner", spawner)._trait_values = values
+
+
+def apply_overrides(spawner: object, override: dict[str, Any]) -> None:
+    """Set a spawner's traits as KubeSpawner does for a profile's ``kubespawner_override``.
+
+    :param override: name of a trait → its value; KubeSpawner merges a mapping into the trait's mapping in place.
+    """
+    cast("_Spawner", spawner)._apply_overrides(override)
 
 
 def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None:

@@ -3,14 +3,13 @@
 A ``kubespawner_override`` is a mapping in the settings that sets KubeSpawner's traits for servers with, for example, a
 certain preset. Most of these traits accept any list or mapping, and KubeSpawner finds a mistake in the value only when
 it builds a pod. This module therefore sets each override in a spawner that no hub uses, lets KubeSpawner build a pod,
-and merges a sample choice into the override, as a start would. If the settings have a mistake, the hub then does not
+and puts a sample choice into the pod, as a start would. If the settings have a mistake, the hub then does not
 start, or keeps the previous settings after a reload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -26,8 +25,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.hub.config.traits import find_subclass_traits
-from gpuspawner.hub.pod.overrides import serialize_models
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.pod.patch import PodChoice, patch_pod, serialize_models
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings, find_all_problems
 from gpuspawner.settings.preset_checks import list_overriding_entries
@@ -60,9 +58,7 @@ _SAMPLE = PodRequirements(
     shm_bytes=1024,
     run_time_s=60,
 )
-"""A user's choice that sets every trait that a choice can set.
-
-This module merges it into each override, to find overrides for which this merge would fail at a start."""
+"""A choice that changes all of a pod that a choice can change, to find overrides for which a start would fail."""
 _CPU = "a number of CPUs such as 0.5"
 _MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
 _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
@@ -208,8 +204,8 @@ class _PodBuilder(KubeSpawner):
             # Copy the value: KubeSpawner changes environment variables that are mappings in place.
             setattr(self, name, _drop_nulls(copy_nested(value)))
 
-    def build_pod(self) -> dict[str, Any]:
-        """Return the pod that KubeSpawner builds from the traits, as JSON.
+    def build_pod(self) -> Any:
+        """Return the pod that KubeSpawner builds from the traits, as a model of the Kubernetes client.
 
         :raises Exception: KubeSpawner cannot build a pod.
         """
@@ -219,10 +215,10 @@ class _PodBuilder(KubeSpawner):
             # only functions that an admin has set as traits, and this spawner has no such traits.
             building.send(None)
         except StopIteration as end:
-            return as_dict(serialize_models(end.value))
+            return end.value
         finally:
             building.close()
-        return {}
+        return None
 
 
 def _require_pod_texts(pod: Mapping[str, Any]) -> None:
@@ -318,13 +314,14 @@ def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
 def _explain_build_failure(values: Mapping[str, object]) -> str:
     """Return why a start with some trait values would fail, or "" if it would not.
 
-    The start fails if KubeSpawner cannot build a pod, or if a user's choice cannot be merged into the values.
+    The start fails if KubeSpawner cannot build a pod, or if a user's choice cannot be put into the pod.
     """
     builder = _PodBuilder()
     builder.set_traits(values)
     try:
-        _require_pod_texts(builder.build_pod())
-        build_trait_values(PodChoice(placement=replace(_SAMPLE, overrides=(values,))), _PodBuilder())
+        pod = builder.build_pod()
+        _require_pod_texts(as_dict(serialize_models(pod)))
+        patch_pod(pod, PodChoice(placement=_SAMPLE))
     except _TemplateError:
         return "has a template that KubeSpawner cannot expand; write braces of a text twice"
     except _BUILD_ERRORS as error:

@@ -1,7 +1,7 @@
 """Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
 gpuspawner predicts from this pod whether the server can start. To save time, KubeSpawner builds only one pod without a
-choice, and one for each different ``kubespawner_override``. gpuspawner merges the choices into copies of these pods.
+choice, and one for each different ``kubespawner_override``. gpuspawner puts the choices into copies of these pods.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.fields import PodAdditions
-from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
+from gpuspawner.core.request.pod_requirements import calculate_resources, place
 from gpuspawner.core.request.selection import Selection, find_image
 from gpuspawner.core.verdict.verdict import starts_before_rivals
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.pod import overrides
-from gpuspawner.hub.pod.merge import OverriddenValues
-from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
-from gpuspawner.hub.pod.trait_values import format_volume
+from gpuspawner.hub.pod.patch import (
+    PodChoice,
+    build_notebook_resources,
+    lay_over,
+    list_gpu_resources,
+    merge_node_affinity,
+    patch_pod,
+)
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 from gpuspawner.hub.trait_overrides import copy_nested
 
 SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
-
-_PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
-"""Fields of a pod's spec that affect scheduling and may depend on the user's choice."""
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
@@ -152,7 +153,7 @@ def exclude_gpu_nodes(
     if not avoided:
         return manifest
     spec = manifest["spec"]
-    affinity = overrides.merge_node_affinity(spec.get("affinity"), required=avoided)
+    affinity = merge_node_affinity(spec.get("affinity"), required=avoided)
     narrowed = {**manifest, "spec": {**spec, "affinity": affinity}}
     decoded = decode.decode_pod(narrowed)
     if decoded is None:
@@ -173,10 +174,11 @@ _BaseKey = tuple[str, ...]
 
 
 class _BasePod(NamedTuple):
-    """JSON of a pod without any user's choice, and the claims that a start would create (:func:`list_new_claims`)."""
+    """A pod without any user's choice, as a model and as JSON, and the spawner that has built it."""
 
+    spawner: PodBuildingSpawner
+    pod: Any
     manifest: dict[str, Any]
-    new_claims: dict[str, str | None]
 
 
 class _Preview(NamedTuple):
@@ -199,7 +201,7 @@ class PodPreviews:
     spawner: PodBuildingSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
-    """The pods as KubeSpawner builds them, before gpuspawner merges a user's choice."""
+    """The pods as KubeSpawner builds them, without a user's choice."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
@@ -225,7 +227,11 @@ class PodPreviews:
         if found is None:
             return None
         spec, chosen = found.spec, calculate_resources(selection, self.offer.catalog)
-        changed = self.offer.complete_spec({**spec, "containers": self._containers(spec, chosen)}, found.limit_ranges)
+        notebook, *others = spec["containers"]
+        resources = build_notebook_resources(notebook["resources"], chosen, resources=self._gpu_resources)
+        changed = self.offer.complete_spec(
+            {**spec, "containers": [{**notebook, "resources": resources}, *others]}, found.limit_ranges
+        )
         return replace(found.pod, requests=decode.decode_requests(changed))
 
     def find_queue(self, selection: Selection) -> QueueState | None:
@@ -263,43 +269,28 @@ class PodPreviews:
         key = tuple(map(repr, layers))
         if key not in self._bases:
             _drop_functions(duplicate := copy_spawner(self.spawner))
-            duplicate.trait_overrides.assign(OverriddenValues(duplicate.trait_overrides, layers).changed)
-            manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
-            self._bases[key] = _BasePod(manifest, list_new_claims(duplicate))
+            for layer in layers:
+                lay_over(duplicate, layer)
+            pod = await duplicate.get_pod_manifest()
+            self._bases[key] = _BasePod(duplicate, pod, serialize_for_scheduling(duplicate, pod))
         return self._bases[key]
 
     async def _make(self, selection: Selection) -> _Preview | None:
         placement = place(selection, self.offer.catalog)
-        manifest, new_claims = await self._build_base(placement.overrides)
-        spec: dict[str, Any] = manifest["spec"]
-        # An admin's `runtimeClassName` overrides the GPU type's, so pass it only if the admin has set it.
-        own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
-        placing = build_pod_config(own, placement, volumes=[])
-        spec = {**spec, **placing, "containers": self._containers(spec, placement)}
-        if spec.get("initContainers"):
-            spec["initContainers"] = overrides.isolate_containers(spec["initContainers"], self._gpu_resources)
-        if placement.additions.volumes:
-            spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
-        spec = _set_priority(spec, placement.additions)
-        metadata = manifest["metadata"]
-        labels = {**placement.labels, **(metadata.get("labels") or {})}
-        whole = {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
-        pod = await self.offer.add_volume_topology(whole, new_claims=new_claims)
+        base = await self._build_base(placement.overrides)
+        patched = patch_pod(base.pod, PodChoice(placement=placement, resources=self._gpu_resources))
+        whole = serialize_for_scheduling(base.spawner, patched)
+        whole["spec"] = spec = _set_priority(whole["spec"], placement.additions)
+        pod = await self.offer.add_volume_topology(whole, new_claims=list_new_claims(base.spawner))
         if pod is None:
             return None
         limit_ranges = await self.offer.read_limit_ranges(self.spawner.namespace)
         is_sure = not self.spawner.enable_user_namespaces
         return _Preview(spec, limit_ranges, pod, await self.offer.read_queue(whole, pod, is_namespace_sure=is_sure))
 
-    def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
-        notebook, *others = spec["containers"]
-        gpus = self._gpu_resources
-        resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
-        return [{**notebook, "resources": resources}, *overrides.isolate_containers(others, gpus)]
-
     @property
     def _gpu_resources(self) -> frozenset[str]:
-        return overrides.list_gpu_resources(self.offer.catalog)
+        return list_gpu_resources(self.offer.catalog)
 
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)

@@ -14,21 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from kubernetes_asyncio.client import V1EnvVar
 
 from gpuspawner.core.json_access import as_dict, as_int, as_text
-from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, PodRequirements
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
-from gpuspawner.hub.pod.overrides import find_run_time, read_variable_name
+from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, read_variable_name
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
-
-RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
-"""Annotation with the maximum run time in seconds, counted from ``status.startTime`` of the pod."""
 
 NOTEBOOK = "notebook"
 """The name that KubeSpawner gives to the server's container."""
@@ -76,8 +71,6 @@ GRACE_S = 120
 
 If the pod's ``terminationGracePeriodSeconds`` is more than 60, the hub waits for that many seconds and 60 more."""
 _MARGIN_S = 60
-RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
-"""Environment variable with the server's maximum run time in seconds."""
 END_VARIABLE = "GPUSPAWNER_ENDS_AT"
 """Environment variable with the time before which the run time cannot end, in UTC (RFC 3339).
 
@@ -124,27 +117,6 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
 
         :param now: whether the pod is deleted without a grace period.
         """
-
-
-def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
-    """Return a pod's requirements, and add the maximum run time as an annotation and an environment variable.
-
-    The admin's variable of the same name overrides the environment variable.
-
-    Return the requirements unchanged if the run time is unlimited.
-
-    :param placement: the requirements that the user's choice has for the pod.
-    :param admins: the admin's ``extra_pod_config``. The shorter of its ``activeDeadlineSeconds`` and the choice's
-        maximum run time applies.
-    """
-    seconds = find_run_time(admins, placement)
-    if seconds is None:
-        return placement
-    return replace(
-        placement,
-        annotations={**placement.annotations, RUN_TIME_ANNOTATION: str(seconds)},
-        information={**placement.information, RUN_TIME_VARIABLE: str(seconds)},
-    )
 
 
 def add_end_time(pod: Any, *, now: datetime | None = None) -> None:

@@ -14,7 +14,7 @@ from copy import copy
 from typing import Any
 
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.hub.pod.overrides import merge_node_affinity
+from gpuspawner.hub.pod.patch import merge_node_affinity
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_for_scheduling
 from gpuspawner.hub.start.state import StartingSpawner
 

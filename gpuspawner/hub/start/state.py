@@ -23,7 +23,6 @@ class StartState:
 
     :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
-    :param removed_environment: names of environment variables that the pod must not have.
     :param avoided: node selector expressions that keep a server without a GPU off GPU nodes; empty for a server with a
         GPU.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
@@ -53,7 +52,6 @@ class StartState:
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)
     meter: SpawnMeter | None = None
-    removed_environment: tuple[str, ...] = ()
     avoided: tuple[MatchExpression, ...] = ()
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     unaccepted: Exception | None = None

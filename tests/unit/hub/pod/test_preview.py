@@ -11,9 +11,8 @@ from kubernetes_asyncio.client import V1NodeSelectorRequirement, V1NodeSelectorT
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import Selection, validate
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import PodPreviews, copy_spawner, serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner
 
 ADMINS: dict[str, Any] = {
@@ -86,7 +85,7 @@ async def test_it_is_the_pod_that_the_traits_of_the_choice_make(
     found, selection = await previews(spawner, choice)
     catalog = found.offer.catalog
     taken = PodChoice(placement=place(selection, catalog), resources=list_gpu_resources(catalog))
-    spawner.trait_overrides.assign(build_trait_values(taken, spawner.trait_overrides))
+    apply_choice(spawner, taken)
     assert found.find_pod(selection) == await found.offer.add_volume_topology(
         serialize_pod(spawner, await spawner.get_pod_manifest())
     )

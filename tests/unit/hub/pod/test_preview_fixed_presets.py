@@ -8,9 +8,8 @@ import pytest
 
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import validate
-from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import PodPreviews, serialize_pod
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 
 IN_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -52,7 +51,7 @@ async def test_it_is_the_pod_that_the_traits_make(
     selection = validate({"preset": "p"}, catalog)
     await previews.prepare(selection)
     chosen = PodChoice(placement=place(selection, catalog), resources=list_gpu_resources(catalog))
-    spawner.trait_overrides.assign(build_trait_values(chosen, spawner.trait_overrides))
+    apply_choice(spawner, chosen)
     manifest = serialize_pod(spawner, await spawner.get_pod_manifest())
     pod = previews.find_pod(selection)
     assert pod is not None

@@ -14,25 +14,15 @@ import pytest
 from jupyter_events.logger import EventLogger
 from kubernetes_asyncio.client import V1Container, V1EnvVar, V1Pod, V1PodSpec
 
-from gpuspawner.core.request.pod_requirements import PodRequirements
-from gpuspawner.hub.pod.run_time import (
-    END_VARIABLE,
-    RUN_TIME_ANNOTATION,
-    RUN_TIME_VARIABLE,
-    SCHEMA_ID,
-    add_end_time,
-    add_run_time,
-    enforce_run_time,
-)
+from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, RUN_TIME_VARIABLE
+from gpuspawner.hub.pod.run_time import END_VARIABLE, SCHEMA_ID, add_end_time, enforce_run_time
 from gpuspawner.hub.start.state import StartState
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.pod.pods import make_pod
 from tests.unit.hub.starts import environment, pod_of
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-NOTHING = PodRequirements(
-    image="i", cpu_limit_millis=None, cpu_request_millis=None, memory_limit_bytes=None, memory_request_bytes=None
-)
 
 
 class FakeSpawner:
@@ -140,21 +130,31 @@ async def test_the_end_is_logged(caplog: pytest.LogCaptureFixture):
     ],
 )
 def test_a_pod_says_the_run_time_that_counts(chosen: int | None, admins: dict[str, Any] | None, seconds: str):
-    placement = PodRequirements(
-        image="i",
-        cpu_limit_millis=None,
-        cpu_request_millis=None,
-        memory_limit_bytes=None,
-        memory_request_bytes=None,
-        run_time_s=chosen,
-    )
-    said = add_run_time(placement, admins)
-    assert (said.annotations[RUN_TIME_ANNOTATION], said.information[RUN_TIME_VARIABLE]) == (seconds, seconds)
+    pod = make_pod({"extra_pod_config": admins} if admins else {}, run_time_s=chosen)
+    assert pod["metadata"]["annotations"][RUN_TIME_ANNOTATION] == seconds
+    assert environment(pod) == {RUN_TIME_VARIABLE: seconds}
 
 
-@pytest.mark.parametrize("admins", [None, {}, {"activeDeadlineSeconds": None}, {"activeDeadlineSeconds": "1h"}])
-def test_a_pod_that_runs_on_says_nothing(admins: dict[str, Any] | None):
-    assert add_run_time(NOTHING, admins) is NOTHING
+@pytest.mark.parametrize(
+    "traits",
+    [
+        {},
+        {"extra_pod_config": {}},
+        {"extra_pod_config": {"activeDeadlineSeconds": None}},
+        {"extra_pod_config": {"activeDeadlineSeconds": "1h"}},
+    ],
+    ids=str,
+)
+def test_a_pod_that_runs_on_says_nothing(traits: dict[str, Any]):
+    pod = make_pod(traits)
+    assert RUN_TIME_ANNOTATION not in pod["metadata"]["annotations"]
+    assert environment(pod) == {}
+
+
+def test_a_variable_of_the_admin_is_not_replaced_by_the_run_time():
+    assert environment(make_pod({"environment": {RUN_TIME_VARIABLE: "own"}}, run_time_s=60)) == {
+        RUN_TIME_VARIABLE: "own"
+    }
 
 
 async def test_a_run_time_is_in_the_pod_for_kubernetes_for_users_and_for_programs(make_spawner: MakeSpawner):

@@ -14,13 +14,11 @@ T4 = GPUType(
 def test_facts_of_a_start_are_not_kept_for_the_next():
     async def look(_pod: object) -> None: ...
 
-    start = StartState(
-        meter=SpawnMeter("t4"), removed_environment=("A",), pending_preflight=look, is_refused=True, is_admitted=True
-    )
+    start = StartState(meter=SpawnMeter("t4"), pending_preflight=look, is_refused=True, is_admitted=True)
     start.feed.begin()
     following = start.make_next()
     assert following.feed is not start.feed
-    assert (following.meter, following.removed_environment, following.pending_preflight) == (None, (), None)
+    assert (following.meter, following.pending_preflight) == (None, None)
     assert (following.is_refused, following.is_admitted) == (False, False)
     assert following.token != start.token
 

@@ -10,31 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyterhub.objects import Hub
 from kubespawner import KubeSpawner
-from kubespawner.objects import make_pod
 from traitlets.config import Config
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog, OwnAmount
 from gpuspawner.core.cluster.decode import decode_node
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.form.fields import restore_fields
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import build_options, validate
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, read_own_resources
+from gpuspawner.hub.pod.admin_values import OWN_RESOURCE_TRAITS, parse_admin_tolerations, read_own_resources
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.hub.pod.pods import PodBuilder
 from tests.unit.hub.starts import begin, pod_of
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 GIB = 2**30
-TRAITS = ("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee", "extra_resource_limits")
-OTHER_TRAITS = (
-    *("extra_resource_guarantees", "node_selector", "node_affinity_required", "node_affinity_preferred", "tolerations"),
-    *("environment", "extra_annotations", "extra_labels", "volumes", "volume_mounts", "extra_pod_config"),
-    *("extra_container_config", "extra_containers", "init_containers", "priority_class_name"),
-)
 T4_NODE = node("t4-1", {"nvidia.com/gpu.product": "Tesla-T4"}, **{"nvidia.com/gpu": "1"})
 Resources = dict[str, dict[str, Any]]
 
@@ -42,7 +38,7 @@ cpus = st.none() | st.integers(0, 64_000).map(lambda millis: millis / 1000) | st
 sizes = st.none() | st.integers(0, 256).map(lambda gib: gib * GIB) | st.integers(0, 2**38)
 own_traits = st.fixed_dictionaries(
     {"cpu_limit": cpus, "cpu_guarantee": cpus, "mem_limit": sizes, "mem_guarantee": sizes}
-).map(lambda traits: {**dict.fromkeys((*TRAITS, *OTHER_TRAITS)), **traits})
+)
 catalogs = st.sampled_from(["known", "unknown"])
 
 
@@ -54,21 +50,21 @@ def catalog_of(traits: dict[str, Any], *, nodes: list[dict[str, Any]] | None) ->
         Inventory(nodes=found),
         table=AcceleratorTable(),
         fallback_image="a/b",
-        own=read_own_resources(traits),
+        own=read_own_resources(PodBuilder(traits).trait_overrides),
     )
 
 
-def resources_of(traits: dict[str, Any]) -> Resources:
-    """Return the resources of the notebook's container as KubeSpawner sends them."""
-    amounts = {name: traits[name] for name in TRAITS}
-    pod = make_pod(name="n", cmd=None, port=8888, image="i", image_pull_policy="Always", **amounts)
-    found = pod.spec.containers[0].resources
+def resources_of(traits: dict[str, Any], choice: PodChoice | None = None) -> Resources:
+    """Return the resources of the notebook's container as KubeSpawner sends them, with a choice in them if any."""
+    builder = PodBuilder(traits)
+    if choice is not None:
+        apply_choice(builder, choice)
+    found = builder.build().spec.containers[0].resources
     return {"limits": found.limits, "requests": found.requests}
 
 
 def resources_with(options: object, catalog: Catalog, traits: dict[str, Any]) -> Resources:
-    placement = place(validate(options, catalog), catalog)
-    return resources_of({**traits, **build_trait_values(PodChoice(placement=placement), traits)})
+    return resources_of(traits, PodChoice(placement=place(validate(options, catalog), catalog)))
 
 
 async def plain_pod(
@@ -265,10 +261,7 @@ async def test_a_rule_keeps_kubespawners_gpus_from_who_may_have_none(make_spawne
 
 
 def test_gpus_of_no_type_are_dropped():
-    traits = {
-        **dict.fromkeys((*TRAITS, *OTHER_TRAITS)),
-        "extra_resource_limits": {"nvidia.com/gpu": "1", "amd.com/gpu": "1", "acme.com/nic": "1"},
-    }
+    traits = {"extra_resource_limits": {"nvidia.com/gpu": "1", "amd.com/gpu": "1", "acme.com/nic": "1"}}
     catalog = catalog_of(traits, nodes=[CPU_NODE, GPU_NODE])
     assert catalog.dropped_gpus == {"amd.com/gpu": 1}
 
@@ -284,5 +277,20 @@ def test_gpus_of_no_type_are_dropped():
     ],
 )
 def test_own_amounts_are_read_as_kubespawner_takes_them(value: Any, expected: int | None):
-    traits = {**dict.fromkeys((*TRAITS, *OTHER_TRAITS)), "mem_limit": value}
+    traits = {**dict.fromkeys(OWN_RESOURCE_TRAITS), "mem_limit": value}
     assert read_own_resources(traits).memory == OwnAmount(limit=expected)
+
+
+@pytest.mark.parametrize("kind", ["list", "dict"])
+def test_own_tolerations_are_read_as_kubernetes_takes_them(kind: str):
+    entries = [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}, {"key": "b", "value": "x"}, "no mapping"]
+    trait = entries if kind == "list" else {str(index): entry for index, entry in enumerate(entries)}
+    assert parse_admin_tolerations(trait) == (
+        Toleration(key="a", operator="Exists", effect="NoSchedule"),
+        Toleration(key="b", operator="Equal", value="x"),
+    )
+
+
+@pytest.mark.parametrize("trait", [None, [], {}], ids=str)
+def test_without_own_tolerations_there_are_none(trait: Any):
+    assert parse_admin_tolerations(trait) == ()
