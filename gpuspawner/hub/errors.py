@@ -25,6 +25,7 @@ import aiohttp
 from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
+from typing_extensions import override
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.json_access import as_dict, as_message
@@ -97,6 +98,22 @@ class RefusedStart(SpawnException):
         self.jupyterhub_message = message
         if html:
             self.jupyterhub_html_message = html
+
+
+class RefusedProfile(RefusedStart, ValueError):  # noqa: N818
+    """Refuses a profile, or a choice in it, that KubeSpawner's ``profile_list`` does not have.
+
+    It is a ``ValueError``, as KubeSpawner's own error is.
+
+    :param message: plain text for the user.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, reason="unknown_choice")
+
+    @override
+    def __str__(self) -> str:
+        return self.jupyterhub_message  # KubeSpawner logs it
 
 
 class SlowStartError(TimeoutError):

@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from traitlets import default, observe
 from typing_extensions import override
 
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query, read_typed_amounts, split_form, split_options
@@ -57,9 +58,10 @@ from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import override_checks, run_time
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations, read_own_resources
-from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
+from gpuspawner.hub.pod.patch import PodChoice, annotate_pod, apply_choice, list_gpu_resources, read_chosen_gpus
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.request import context, languages
+from gpuspawner.hub.request.profiles import check_profile
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.open_starts import OpenStarts, raise_if_over
@@ -79,7 +81,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     """A KubeSpawner whose form lets users choose an image, CPU, memory, and the type and number of GPUs.
 
     All of KubeSpawner's traits keep their meaning. If the admin has set a ``profile_list`` or a form of their own, and
-    no settings of gpuspawner, this class behaves like KubeSpawner.
+    no settings of gpuspawner, the form and the pods are KubeSpawner's; this class watches over the starts.
 
     :raises SettingsError: the settings are invalid. :mod:`gpuspawner.hub.startup` also checks them at the hub's start.
     """
@@ -122,7 +124,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("options_form")
     def _options_form_default(self) -> Any:
-        return self._show_form if self._is_ours() else super()._options_form_default()
+        return self._show_form if self.shows_own_form else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Do not make this method a coroutine: JupyterHub may run a coroutine in another task, but take_draft() works
@@ -154,13 +156,13 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         context.note_choice_header(change.new)
         context.note_refresh(change.new)
         languages.note_request_language(change.new, choice=self.language)
-        if self._is_ours():
+        if self.shows_own_form:
             guard_stored_options()
             asks_first = self.links != STARTS_FROM_LINKS and self.options_form == self._show_form
             context.take_prefill(change.new, asks_first=asks_first)
-            if change.new is not None:
-                self._keep_failed_start(change.new)
-                self._follow_start()
+        if change.new is not None:
+            self._keep_failed_start(change.new)
+            self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
         """Show the error of the server's failed start again when an open form refreshes itself.
@@ -181,7 +183,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("options_from_form")
     def _options_from_form_default(self) -> Any:
-        return self._read_form if self._is_ours() else super()._options_from_form_default()
+        return self._read_form if self.shows_own_form else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
@@ -218,7 +220,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        return _apply_user_options if self._is_ours() else None
+        return _apply_user_options if self.shows_own_form else None
 
     @override
     async def load_user_options(self) -> None:
@@ -226,20 +228,44 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
         First check the options, unless ``apply_user_options`` has checked the same options with the same catalog.
         """
-        if not self._is_ours():
-            await super().load_user_options()
-            return
         offer = await self.make_offer()
+        if self.shows_own_form:
+            await self._apply_fields(offer)
+        else:
+            starts.begin_measuring(self, registry.OTHER_LABEL)
+            await super().load_user_options()
+            self.start_state.is_admitted = True
+            self.trait_overrides.patch = partial(self._note_profile, catalog=offer.catalog)
+        self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
+
+    async def _apply_fields(self, offer: Offer) -> None:
         admission, self.start_state.admission = self.start_state.admission, None
         if admission is None or admission.catalog is not offer.catalog or admission.options != self.user_options:
             admission = await self._admit_start(self.user_options, offer)
         apply_choice(self, PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog)))
         self.start_state.avoided = admission.placement.avoided
         self.start_state.feed.gpu = admission.gpu
-        self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
+
+    @override
+    def _validate_user_options(self, profile_list: Any) -> None:
+        # KubeSpawner's errors would count as failures of the hub, although users may send any options.
+        self.start_state.profile = check_profile(
+            self.user_options, profile_list, validate=super()._validate_user_options
+        )
+
+    def _note_profile(self, pod: Any, *, catalog: Catalog) -> Any:
+        """Return the pod of a profile, with annotations about its GPUs, and note them for pages and metrics."""
+        with use_language(ENGLISH):  # Admins and programs read the annotations.
+            annotated = annotate_pod(pod, catalog, profile=self.start_state.profile)
+        self.start_state.annotations = annotated.metadata.annotations
+        self.start_state.is_pod_built.set()
+        gpus = read_chosen_gpus(annotated.metadata.annotations)
+        self.start_state.feed.gpu = catalog.gpus.get(gpus.slug)
+        starts.note_gpu(self, gpus.slug or registry.OTHER_LABEL if gpus.text else registry.NO_GPU)
+        return annotated
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
-        starts.begin_measuring(self, user_options, catalog=offer.catalog)
+        starts.begin_measuring(self, starts.find_gpu_label(user_options, offer.catalog))
         try:
             admission = await self.admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
@@ -270,8 +296,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     def clear_state(self) -> None:
         """Restore the admin's trait values, and reset the start's state, before each start and after each stop."""
         super().clear_state()
-        if not self._is_ours():
-            return
         drop_draft(self)
         self.trait_overrides.restore()
         self._settle_failure()
@@ -320,14 +344,13 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     def get_state(self) -> dict[str, Any]:
         """Return the server's state for the hub's database, so that a start outlasts the hub's process."""
         state: dict[str, Any] = super().get_state()
-        return {**state, **resumption.build_record(self)} if self._is_ours() else state
+        return {**state, **resumption.build_record(self)}
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore the server's state from the hub's database; resume a start that a restart of the hub interrupted."""
         super().load_state(state)
-        if self._is_ours():
-            resumption.load_record(self, state)
+        resumption.load_record(self, state)
 
     @property
     @override
@@ -344,9 +367,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     def events(self) -> list[PodEvent]:
         """JSON of the pod's Kubernetes events since the start began, oldest first."""
-        if not self._is_ours():
-            events: list[PodEvent] = super().events
-            return events
         reflector = self.event_reflector
         own = POD_EVENTS.list_events(reflector, self.pod_name) if reflector else []
         return select_pod_events(own, self.pod_name, after=self._last_event)
@@ -355,8 +375,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
-        if not self._is_ours():
-            return await super()._start_reflector(kind, **kwargs)
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
         await wait_for_first_list(reflectors, key)
@@ -369,8 +387,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
         watch = partial(super()._start_watching_events, replace=replace)
-        if not self._is_ours():
-            return await watch()
         reflector = await self._events_access.start_events_reflector(self, watch)
         self.start_state.feed.lacks_events = reflector is None
         return reflector
@@ -378,9 +394,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     def start(self) -> asyncio.Future[Any]:
         """Start the pod; the returned future raises an error with a message for users if Kubernetes cannot start it."""
-        if not self._is_ours():
-            start: asyncio.Future[Any] = super().start()
-            return start
         give_up_dead_reflectors(type(self).reflectors)
         # JupyterHub counts start_timeout from now, so begin here: in a busy hub, the start's task runs only later.
         self.start_state.feed.begin()
@@ -402,7 +415,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield the progress of the start for one open progress page."""
-        return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
+        return stream_progress(self, self.start_state.feed)
 
     # KubeSpawner calls each of the next two methods until it returns True. The first call runs the preflight, because
     # the preflight's dry run and many hooks need the user's namespace, which now exists.
@@ -411,8 +424,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
         raise_if_over()
         await self._run_preflight()
-        if self._is_ours():
-            await self.new_claims.mark(self, pvc, token=self.start_state.token)
+        await self.new_claims.mark(self, pvc, token=self.start_state.token)
         return await super()._make_create_pvc_request(pvc, request_timeout)
 
     @override
@@ -424,8 +436,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         self.start_state.feed.note_pod_sent(find_pod(self))
         is_first, self.start_state.is_pod_unseen = not self.start_state.is_pod_unseen, True
         send = partial(super()._make_create_pod_request, request_timeout=request_timeout)
-        if self._is_ours():
-            send = partial(send_pod, self, send=send, is_repeated=not is_first)
+        send = partial(send_pod, self, send=send, is_repeated=not is_first)
         try:
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
@@ -441,8 +452,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             raise
         if is_made:
             starts.note_pod(self, {})
-            if self._is_ours():
-                self._state_writer.schedule(self)
+            self._state_writer.schedule(self)
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
@@ -481,9 +491,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         - After a cancelled or failed start: None if it may have left a pod, so that JupyterHub deletes the pod; else 1.
         - While the hub cannot read pods: None, because JupyterHub forgets a server that has an exit code.
         """
-        if not self._is_ours():
-            own_status: int | None = await super().poll()
-            return own_status
         resumption.store_failure(self)  # JupyterHub calls poll() before each stop
         await endings.wait_for_cancelled_start(self)
         if private_api.is_stop_pending(self):
@@ -517,8 +524,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
         :param now: whether to delete the pod without a grace period in any case.
         """
-        stop = super().stop
-        await (endings.stop_server(self, stop, now=now) if self._is_ours() else stop(now))
+        await endings.stop_server(self, super().stop, now=now)
         self.open_starts.close_earlier()
 
     @override
@@ -529,8 +535,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         # pod until the API server accepts it.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
-        if not self._is_ours():
-            return await delete()
         return await endings.repeat_until_accepted(self, delete, purpose="delete the pod")
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
@@ -538,14 +542,13 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     def _parse_settings(self) -> ParsedSettings:
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
-    def _is_ours(self) -> bool:
-        """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # To save time, parse the settings only if the answer depends on them: a start calls this method 16 times.
+    @property
+    def shows_own_form(self) -> bool:
+        """Whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
+        # To save time, parse the settings only if the answer depends on them.
         if self.settings_files or not (self.profile_list or self.has_configured_form()):
             return True
         return not self._parse_settings().is_empty
-
-    shows_own_form = property(_is_ours)
 
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.

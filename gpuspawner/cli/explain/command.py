@@ -5,12 +5,14 @@ each node whether kube-scheduler would accept the pod. With --user it also appli
 counts what the user's existing pods use. It creates nothing.
 
 Describe the choice by options such as --gpu, or as the user options that a hub stores. A missing option has the
-default of the settings. With --manifest the output includes the pod; the table then becomes comments of the pod's YAML.
+default of the settings. For a profile_list without settings of gpuspawner, name a profile and the choices in its lists.
+With --manifest the output includes the pod; the table then becomes comments of the pod's YAML.
 
 examples:
   gpuspawner explain -f values.yaml --image pytorch --gpu a100-80gb --count 2
   gpuspawner explain -f values.yaml --gpu a100-80gb --cpu 8 --memory 64G --user ada --group physics
   gpuspawner explain -f values.yaml --preset gpu-small --choice size=large --user ada --group tutors
+  gpuspawner explain -f values.yaml --profile gpu --option image=pytorch
   gpuspawner explain -f values.yaml --user-options '{"gpu": "a100-80gb", "gpu_count": 1}' --output json
   gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
   gpuspawner explain -f values.yaml --gpu t4 --manifest | kubectl create --dry-run=server -f -
@@ -42,16 +44,26 @@ from gpuspawner.cli.common.output import (
     sanitize,
     write_result,
 )
-from gpuspawner.cli.explain.explanation import ChoiceDetails, Explanation, NodeGroup, explain_choice
+from gpuspawner.cli.explain.explanation import (
+    ChoiceDetails,
+    Explanation,
+    NodeGroup,
+    explain_choice,
+    explain_profile,
+)
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.options import parse_query
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.units.quantity import format_memory
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.wording import format_verdict
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.spawner import GPUSpawner
 
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
@@ -76,6 +88,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument(
         "--choice", metavar="NAME=ENTRY", action="append", type=_parse_choice, help="an entry of the preset; repeat it"
     )
+    choice.add_argument("--profile", metavar="SLUG", help="a profile of a profile_list without settings of gpuspawner")
+    choice.add_argument(
+        "--option", metavar="NAME=CHOICE", action="append", type=_parse_choice, help="of the profile; repeat it"
+    )
     choice.add_argument(
         "--user-options", metavar="JSON", type=_parse_user_options, help="instead of all that; @FILE reads a file"
     )
@@ -97,11 +113,13 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: the values are wrong.
     :raises ClusterError: the connection fails.
     """
-    parts = (*_CHOICE_ARGUMENTS, "choice")
+    parts = (*_CHOICE_ARGUMENTS, "choice", "profile", "option")
     if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in parts):
         arguments.usage_error("--user-options takes the place of the parts of a choice")
     if arguments.choice and arguments.preset is None:
         arguments.usage_error("--choice needs --preset")
+    if arguments.option and arguments.profile is None:
+        arguments.usage_error("--option needs --profile")
     if arguments.user == "":
         arguments.usage_error("--user needs a name")
     if arguments.group and arguments.user is None:
@@ -113,12 +131,17 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
     user = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
     async with open_cluster_viewer(arguments) as viewer, open_offline_spawner(viewer, user) as spawner:
         offer = replace(await spawner.make_offer(), answer_by=None)
-        try:
-            options = _build_user_options(arguments, offer.catalog.images)
-        except SelectionError as error:
-            explanation = Explanation(options={}, invalid=error.problems)
+        has_profiles = not spawner.shows_own_form and bool(spawner.profile_list)
+        if has_profiles and any(getattr(arguments, part) is not None for part in (*_CHOICE_ARGUMENTS, "choice")):
+            arguments.usage_error("the hub shows a profile_list: describe the choice by --profile and --option")
+        if arguments.profile is not None and not has_profiles:
+            arguments.usage_error("the hub shows no profile_list: describe the choice by --preset, --gpu and the like")
+        asks_policy = arguments.user is not None
+        if has_profiles:
+            profile = as_dict(_build_profile_options(arguments))
+            explanation = await explain_profile(spawner, profile, offer=offer, asks_policy=asks_policy)
         else:
-            explanation = await explain_choice(spawner, options, offer=offer, asks_policy=arguments.user is not None)
+            explanation = await _explain_fields(arguments, spawner, offer=offer, asks_policy=asks_policy)
         notices = (*list_omissions(viewer.values.chart), *_list_form_notices(viewer))
     document = {**explanation.serialize(manifest=arguments.manifest), "left_out": list(notices)}
 
@@ -129,6 +152,23 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
 
     write_result(document, output=arguments.output, out=out, table=table)
     return _choose_exit_code(explanation)
+
+
+async def _explain_fields(
+    arguments: argparse.Namespace, spawner: GPUSpawner, *, offer: Offer, asks_policy: bool
+) -> Explanation:
+    try:
+        options = _build_user_options(arguments, offer.catalog.images)
+    except SelectionError as error:
+        return Explanation(options={}, invalid=error.problems)
+    return await explain_choice(spawner, options, offer=offer, asks_policy=asks_policy)
+
+
+def _build_profile_options(arguments: argparse.Namespace) -> object:
+    if arguments.user_options is not None:
+        return arguments.user_options.value
+    profile = {} if arguments.profile is None else {"profile": arguments.profile}
+    return {**profile, **dict(arguments.option or ())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +217,9 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
 
 
 def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
-    forms = ("profile_list", "options_form", "options_from_form")
+    forms = ("options_form", "options_from_form")
     if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
-        yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
+        yield "There are no settings of gpuspawner beside a form of yours: a hub would show that, not ask this."
 
 
 def _choose_exit_code(found: Explanation) -> int:
@@ -197,8 +237,9 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
         yield f"By the cluster alone: {sentence}" if found.refused else paints(paint, sentence)
     for problem in found.invalid:
         yield paint.style_error(f"Not valid: {problem.field or 'options'}: {sanitize(problem.message)}")
-    if profile := found.options.get("profile"):
-        yield f"Choice: {sanitize(str(profile))}"
+    if found.manifest is not None:
+        annotations = as_dict(as_dict(found.manifest.get("metadata")).get("annotations"))
+        yield f"Choice: {sanitize(str(annotations.get(f'{ANNOTATION_PREFIX}summary')))}"
     if found.details is not None:
         yield from map(sanitize, _format_details(found.details))
     if not found.invalid and not found.refused:

@@ -6,12 +6,14 @@ or taint that causes the rejection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from gpuspawner.core.catalog.model import Catalog
+from jupyterhub.utils import maybe_future
+
+from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.policy_model import Access, AccessKey, Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
@@ -27,6 +29,7 @@ from gpuspawner.core.text.i18n import translate_now
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources, merge_overrides
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
@@ -251,28 +254,83 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         return Explanation(options={}, refused=refused, verdict=unknown)
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
-    manifest: Mapping[str, Any] = await _build_manifest(spawner, admission, offer=offer)
-    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
-    known = get_occupancy(offer.inventory)
-    queue = None
-    if pod is not None:
-        queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
+    choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
+    manifest = await _build_manifest(spawner, partial(apply_choice, spawner, choice))
+    found = await _explain_pod(
+        spawner, manifest, offer=offer, gpu=admission.gpu, timeout_s=admission.placement.start_timeout_s
+    )
+    verdict = found.verdict or Verdict(outcome=Outcome.UNKNOWN)
+    is_settled = not verdict.needs_alternatives and not refused
+    if found.pod is not None:
         avoided = admission.placement.avoided
-        manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)
-    found = Verdict(outcome=Outcome.UNKNOWN)
-    if pod is not None:
-        timeout_s = admission.placement.start_timeout_s or spawner.start_timeout
-        found = offer.predict_verdict(pod, gpu=admission.gpu, queue=queue, start_timeout_s=timeout_s)
-        found = await offer.add_node_growth(found, gpu=admission.gpu)
-    is_settled = not found.needs_alternatives and not refused
+        manifest = exclude_gpu_nodes(manifest, found.pod, avoided=avoided, inventory=offer.inventory)
     return Explanation(
         options=admission.options,
         refused=refused,
-        verdict=found,
-        groups=() if pod is None or known is None else group_nodes(pod, known),
+        verdict=verdict,
+        groups=found.groups,
         nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
         details=_list_details(admission, offer.catalog, manifest=manifest),
+    )
+
+
+async def explain_profile(
+    spawner: GPUSpawner, options: Mapping[str, object], *, offer: Offer, asks_policy: bool
+) -> Explanation:
+    """Return the predicted outcome of a profile of KubeSpawner's ``profile_list``.
+
+    :param spawner: the user's spawner, without settings of gpuspawner.
+    :param options: the user options, as KubeSpawner's form sends them.
+    :param offer: the GPU types and the inventory of the cluster.
+    :param asks_policy: whether the admin asks what a certain user may do; without settings, no policy denies anything.
+    :raises SettingsError: KubeSpawner cannot build a pod from the admin's Helm values and the profile.
+    """
+    spawner.user_options = dict(options)
+    try:
+        manifest = await _build_manifest(spawner, spawner.load_user_options)
+    except RefusedProfile as error:
+        problem = Problem(field="profile", code=error.code, message=error.jupyterhub_message)
+        return Explanation(options={}, invalid=(problem,))
+    found = await _explain_pod(spawner, manifest, offer=offer, gpu=spawner.start_state.feed.gpu)
+    return Explanation(
+        options=options,
+        refused=() if asks_policy else None,
+        verdict=found.verdict or Verdict(outcome=Outcome.UNKNOWN),
+        groups=found.groups,
+        manifest=manifest,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PodOutlook:
+    """Where a pod may run: the decoded pod, the prediction, and the nodes grouped by it; empty for a malformed pod."""
+
+    pod: Pod | None = None
+    verdict: Verdict | None = None
+    groups: tuple[NodeGroup, ...] = ()
+
+
+async def _explain_pod(
+    spawner: GPUSpawner,
+    manifest: Mapping[str, Any],
+    *,
+    offer: Offer,
+    gpu: GPUType | None,
+    timeout_s: float | None = None,
+) -> _PodOutlook:
+    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
+    if pod is None:
+        return _PodOutlook()
+    queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
+    verdict = offer.predict_verdict(
+        pod, gpu=gpu, queue=queue, start_timeout_s=float(timeout_s or spawner.start_timeout)
+    )
+    known = get_occupancy(offer.inventory)
+    return _PodOutlook(
+        pod=pod,
+        verdict=await offer.add_node_growth(verdict, gpu=gpu),
+        groups=() if known is None else group_nodes(pod, known),
     )
 
 
@@ -288,10 +346,17 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
     return Allowance(full_catalog=_open_to_all(offer.catalog), person=Person(name=""), usage=Usage(quota=quota))
 
 
-async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
+async def _build_manifest(spawner: GPUSpawner, apply: Callable[[], object]) -> Mapping[str, Any]:
+    """Return the pod of a choice.
+
+    :param apply: sets the choice in the spawner.
+    :raises RefusedProfile: there is no such profile.
+    """
     try:
-        apply_choice(spawner, PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog)))
+        await maybe_future(apply())
         return serialize_pod(spawner, await draft_pod(spawner))
+    except RefusedProfile:
+        raise
     except Exception as error:
         message = f"KubeSpawner cannot make a pod of it: {type(error).__name__}: {error}"
         raise SettingsError(Problem(field="singleuser, hub.config", code="bad_value", message=message)) from error

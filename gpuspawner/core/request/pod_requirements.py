@@ -170,7 +170,13 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         removed_environment=_list_own_variables(gpu),
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
-        annotations=_build_annotations(selection, summary),
+        annotations=build_annotations(
+            summary,
+            gpu=selection.gpu,
+            gpu_name="" if gpu is None else gpu.display_name,
+            gpu_count=selection.gpu_count,
+            image=selection.custom_image or selection.image,
+        ),
         start_timeout_s=_find_start_timeout(gpu, queue, lower=lower, preset=preset),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
@@ -324,8 +330,18 @@ def _describe_gpus(gpu: GPUType | None, count: int) -> dict[str, str]:
     return dict(zip(GPU_VARIABLES, values, strict=False))
 
 
-def _build_annotations(selection: Selection, summary: str) -> dict[str, str]:
-    annotations = {"image": selection.custom_image or selection.image, "summary": summary}
-    if selection.gpu is not None:
-        annotations |= {"gpu": selection.gpu, "gpu-count": str(selection.gpu_count)}
+def build_annotations(
+    summary: str, *, gpu: str | None = None, gpu_name: str = "", gpu_count: int = 0, image: str | None = None
+) -> dict[str, str]:
+    """Return annotations of a server's pod that say what the user has chosen.
+
+    :param summary: the choice in one line, in English.
+    :param gpu: slug of the GPU type, empty if the type is unknown; None without a GPU.
+    :param gpu_name: name of the GPU type for users.
+    :param image: slug or reference of the image; None if the choice does not name one.
+    """
+    annotations = {} if image is None else {"image": image}
+    annotations["summary"] = summary
+    if gpu is not None:
+        annotations |= {"gpu": gpu, "gpu-name": gpu_name, "gpu-count": str(gpu_count)}
     return {f"{ANNOTATION_PREFIX}{name}": value for name, value in annotations.items()}

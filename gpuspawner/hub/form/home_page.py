@@ -7,7 +7,7 @@ makes the button that stops a server and opens the form with the server's choice
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,17 +17,19 @@ from markupsafe import Markup
 
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.form.fields import try_validate
-from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.request.options import split_options
-from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, GPU_VARIABLES
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.request.selection import summarize_selection
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, use_language
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.hub.form.rendering import render_template
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
+from gpuspawner.hub.pod.patch import read_chosen_gpus
 from gpuspawner.hub.pod.run_time import find_end_time, read_run_time_s
 from gpuspawner.hub.request.languages import note_request_language
+from gpuspawner.hub.request.profiles import find_profile_name
 
 HOME_PAGE_VARIABLE = "gpuspawner_home"
 """JupyterHub's template variable that holds the :class:`HomePage`."""
@@ -113,12 +115,12 @@ class _Viewed:
 
     @classmethod
     def of(cls, user: Any, static_url: Any) -> _Viewed | None:
-        """Return None if the viewer is another user, such as an admin, or if the server has no form of gpuspawner."""
+        """Return None if the viewer is another user, such as an admin, or if the spawner is of another class."""
         handler = getattr(static_url, "__self__", None)
         viewer = getattr(handler, "current_user", None)
         if viewer is None or getattr(user, "name", "") != viewer.name:
             return None
-        return cls(user, handler) if getattr(user.spawner, "shows_own_form", False) is True else None
+        return cls(user, handler) if hasattr(user.spawner, "shows_own_form") else None
 
     async def render_servers(self) -> Markup:
         try:
@@ -136,7 +138,7 @@ class _Viewed:
                 note_request_language(self.handler, choice=self.user.spawner.language)
                 row = self.user.orm_spawners.get(server_name)
                 choice = _translate(
-                    _read_stored_choice(row), user=self.user, server=row, catalog=await self._find_catalog()
+                    _read_stored_choice(row, self.user), user=self.user, server=row, catalog=await self._find_catalog()
                 )
                 return Markup(render_template(_LAST_CHOICE_TEMPLATE, choice=choice))  # noqa: S704 - rendered with autoescape
         except Exception:  # whatever is wrong, the page of JupyterHub is shown
@@ -183,8 +185,8 @@ def _describe(user: Any, server: Any, *, catalog: Catalog | None, now: datetime)
         name=server.name,
         title=(getattr(server, "display_name", "") or server.name) if server.name else default_title,
         state=state,
-        choice=_translate(summary or _read_stored_choice(server), user=user, server=server, catalog=catalog),
-        gpus="" if pod is None else _describe_gpus(pod),
+        choice=_translate(summary or _read_stored_choice(server, user), user=user, server=server, catalog=catalog),
+        gpus="" if pod is None else read_chosen_gpus(_annotations(pod)).text,
         ends_at=ends_at,
         end=_describe_end(pod, ends_at, state=state, now=now),
         open_url=user.server_url(server.name) if state == RUNNING else pending_url,
@@ -217,10 +219,17 @@ def _has_failed_start(server: Any) -> bool:
     return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
 
-def _read_stored_choice(server: Any) -> str:
-    """Return the summary in a server's stored user options, which may contain anything; empty if there is none."""
+def _read_stored_choice(server: Any, user: Any) -> str:
+    """Return what a server's stored user options say was chosen; empty if they say nothing.
+
+    The key ``profile`` has gpuspawner's summary of a choice in its form, or the slug of KubeSpawner's profile.
+
+    :param server: the spawner, or the server's row of the database, whose options may contain anything.
+    :param user: the server's user.
+    """
     options = getattr(server, "user_options", None)
-    return as_text(options.get("profile")) if isinstance(options, Mapping) else ""
+    choice = as_text(options.get("profile")) if isinstance(options, Mapping) else ""
+    return choice if user.spawner.shows_own_form else find_profile_name(user.spawner.profile_list, choice)
 
 
 def _translate(choice: str, *, user: Any, server: Any, catalog: Catalog | None) -> str:
@@ -229,7 +238,7 @@ def _translate(choice: str, *, user: Any, server: Any, catalog: Catalog | None) 
     :param user: the server's user.
     :param server: the spawner, or the server's row of the database.
     """
-    if catalog is None or choice != _read_stored_choice(server):
+    if catalog is None or choice != _read_stored_choice(server, user):
         return choice
     selection = try_validate(as_dict(split_options(server.user_options, user.spawner.extra_options).own), catalog)
     if selection is None:
@@ -241,18 +250,6 @@ def _translate(choice: str, *, user: Any, server: Any, catalog: Catalog | None) 
 
 def _annotations(pod: Mapping[str, object]) -> dict[str, object]:
     return as_dict(as_dict(pod.get("metadata")).get("annotations"))
-
-
-def _describe_gpus(pod: Mapping[str, object]) -> str:
-    annotations = _annotations(pod)
-    slug, count = (as_text(annotations.get(f"{ANNOTATION_PREFIX}{name}")) for name in ("gpu", "gpu-count"))
-    names = (as_text(each.get("value")) for each in _list_variables(pod) if each.get("name") == GPU_VARIABLES[1])
-    return gettext("{number} × {gpu}", number=count, gpu=next(names, "") or slug) if slug else ""
-
-
-def _list_variables(pod: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    for container in as_dicts(as_dict(pod.get("spec")).get("containers")):
-        yield from as_dicts(container.get("env"))
 
 
 def _describe_end(pod: Mapping[str, object] | None, ends_at: datetime | None, *, state: str, now: datetime) -> str:

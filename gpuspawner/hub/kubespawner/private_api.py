@@ -62,6 +62,7 @@ _NO_DRY_RUN = "nothing checks the pod before it is created"
 _EVENTS = "the hub cannot read events, and nothing tells why a server waits"
 _FORM = "a profile_list shows no form"
 _PODS = "the hub cannot count running servers, so that limits do not hold"
+_NO_PROFILES = "a wrong profile in a request counts as a failure of the hub"
 _NO_EXPLAIN = "`gpuspawner explain` cannot read the cluster"
 _OWNERS = "the hub cannot tell whose a pod is, so that limits do not hold"
 
@@ -102,6 +103,7 @@ PRIVATE_NAMES = (
         is_overridden=True,
     ),
     PrivateName(KubeSpawner, "_apply_overrides", "no server starts", ("spawner_override",)),
+    PrivateName(KubeSpawner, "_validate_user_options", _NO_PROFILES, ("profile_list",), is_overridden=True),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
     # The next five names have no underscore, but count as private: KubeSpawner's documentation does not name them.

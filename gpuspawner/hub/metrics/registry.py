@@ -202,7 +202,7 @@ def count_servers(
 def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple[str, int]:
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
-        return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
+        return label(annotations[_GPU] or OTHER_LABEL), int(annotations.get(_COUNT, 1))
     # A pod without the annotation for the GPU type may still have GPUs, if an earlier version of gpuspawner made the
     # pod, or a hook added the GPUs. Count the GPUs in the containers' limits.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])

@@ -92,13 +92,13 @@ def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
 class SpawnMeter:
     """Measures one start.
 
-    :param gpu: metric label of the GPU type.
+    :param gpu: metric label of the GPU type; a caller may change the attribute once the type is known.
     :param elapsed_s: seconds from the beginning of the start to the creation of this object.
     :param clock: returns monotonic seconds.
     """
 
     def __init__(self, gpu: str, *, elapsed_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._gpu = gpu
+        self.gpu = gpu
         self._clock = clock
         self._began = clock() - elapsed_s
         self._verdict = ""
@@ -123,7 +123,7 @@ class SpawnMeter:
             return
         now = self._clock()
         if self._stage not in ("", Stage.FAILED):
-            registry.observe_stage(self._gpu, self._stage, seconds=now - self._stage_began)
+            registry.observe_stage(self.gpu, self._stage, seconds=now - self._stage_began)
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
@@ -143,7 +143,7 @@ class SpawnMeter:
         """
         outcome = classify_outcome(error)
         self.enter_stage("")
-        registry.count_spawn(self._gpu, outcome, seconds=self._clock() - self._began)
+        registry.count_spawn(self.gpu, outcome, seconds=self._clock() - self._began)
         is_refused = isinstance(error, RefusedStart) and not self._is_created
         if is_refused:
             registry.count_refusal(outcome)
@@ -169,23 +169,32 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
         """The state of the spawner's start."""
 
 
-def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog, elapsed_s: float = 0.0) -> None:
+def begin_measuring(spawner: MeasuredSpawner, gpu: str, *, elapsed_s: float = 0.0) -> None:
     """Begin to measure a spawner's start; do nothing if it is already measured, or if no start is in progress.
 
     :param spawner: the spawner of the server.
-    :param options: user options, not yet checked.
-    :param catalog: the catalog; each of its GPU types has its own metric label.
+    :param gpu: metric label of the GPU type.
     :param elapsed_s: seconds since the start began, if an earlier process of the hub began it; else 0.
     """
     future = private_api.get_spawn_future(spawner)
     if spawner.start_state.meter is not None or future is None or future.done():
         return
-    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalog), elapsed_s=elapsed_s)
+    spawner.start_state.meter = meter = SpawnMeter(gpu, elapsed_s=elapsed_s)
 
     def end(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
 
     future.add_done_callback(end)
+
+
+def note_gpu(spawner: MeasuredSpawner, gpu: str) -> None:
+    """Record the GPU type of a spawner's start, if the start is measured.
+
+    :param spawner: the spawner of the server.
+    :param gpu: metric label of the GPU type.
+    """
+    if spawner.start_state.meter is not None:
+        spawner.start_state.meter.gpu = gpu
 
 
 def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:

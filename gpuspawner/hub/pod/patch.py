@@ -33,15 +33,20 @@ from kubespawner.utils import get_k8s_model, recursive_update
 
 from gpuspawner.core.catalog.model import NO_LIMIT, Catalog, TraitValues
 from gpuspawner.core.catalog.node_labels import MatchExpression, find_vendor
+from gpuspawner.core.catalog.pod_gpus import PodGPUs, classify_pod
+from gpuspawner.core.cluster.decode import decode_pod
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.json_access import as_text
 from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import (
     ANNOTATION_PREFIX,
     GPU_HIDING_ENVIRONMENT,
     ContainerResources,
     PodRequirements,
+    build_annotations,
     list_shown_variables,
 )
+from gpuspawner.core.text.i18n import gettext
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.trait_overrides import TraitOverrides, copy_nested
 
@@ -178,6 +183,49 @@ def patch_pod(pod: Any, choice: PodChoice) -> Any:
     metadata.annotations = {**(metadata.annotations or {}), **annotations}
     metadata.labels = {**placement.labels, **(metadata.labels or {})}
     return patched
+
+
+def annotate_pod(pod: Any, catalog: Catalog, *, profile: str) -> Any:
+    """Return a copy of the pod of a KubeSpawner profile, with annotations that say which GPUs it asks for.
+
+    :param pod: the pod as KubeSpawner builds it, as a model of the Kubernetes client.
+    :param catalog: the GPU types of the hub.
+    :param profile: name of the profile; empty if the choice has none.
+    """
+    decoded = decode_pod(serialize_models(pod))
+    found = PodGPUs() if decoded is None else classify_pod(decoded.requests, catalog, constraints=decoded.constraints)
+    known = catalog.gpus.get(found.gpu or "")
+    name = ", ".join(sorted(found.counts)) if known is None else known.display_name
+    gpus = gettext("{number} × {gpu}", number=found.count, gpu=name) if found.count else ""
+    summary = " · ".join(filter(None, (profile, gpus)))
+    annotations = build_annotations(summary, gpu=found.gpu, gpu_name=name, gpu_count=found.count)
+    annotated, annotated.metadata = copy(pod), copy(pod.metadata)
+    annotated.metadata.annotations = {**(pod.metadata.annotations or {}), **annotations}
+    return annotated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenGPUs:
+    """The GPUs of a server, as the annotations of its pod say.
+
+    :param slug: slug of the GPU type; empty without a GPU, and for an unknown type.
+    :param text: number and type of the GPUs ("4 × A100 40 GB"); empty without a GPU.
+    """
+
+    slug: str
+    text: str
+
+
+def read_chosen_gpus(annotations: Mapping[str, object]) -> ChosenGPUs:
+    """Return the GPUs of a server's pod.
+
+    :param annotations: the pod's annotations.
+    """
+    slug, name, count = (
+        as_text(annotations.get(f"{ANNOTATION_PREFIX}{key}")) for key in ("gpu", "gpu-name", "gpu-count")
+    )
+    text = gettext("{number} × {gpu}", number=count, gpu=name or slug) if count else ""
+    return ChosenGPUs(slug=slug, text=text)
 
 
 def _place(spec: Any, placement: PodRequirements) -> None:

@@ -239,19 +239,26 @@ _TRACKING = frozenset({"gclid", "fbclid"})
 """Parameters that Google and Facebook add to links."""
 
 
+def build_form_url(spawner: UserServer) -> str:
+    """Return the address of a server's spawn page.
+
+    :param spawner: the spawner of the server.
+    """
+    name = url_escape_path(spawner.name) if spawner.name else ""
+    url: str = url_path_join(spawner.hub.base_url, "spawn", spawner.user.escaped_name, name)
+    return url
+
+
 def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     """Return a link to a server's spawn page that fills in the form with a selection and does not start the server.
 
     :param spawner: the spawner of the server.
     :param selection: the selection to fill in.
     """
-    page = url_path_join(
-        spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
-    )
     # Include empty values, too: if the link lacked a field, the form would show this field's default.
     texts = format_field_values(selection) if selection.preset is None else _format_preset_values(selection)
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in texts.items()}
-    return f"{page}?{urlencode(values)}"
+    return f"{build_form_url(spawner)}?{urlencode(values)}"
 
 
 def _format_preset_values(selection: Selection) -> dict[str, str]:

@@ -95,8 +95,10 @@ async def _find_named_alternatives(
 ) -> list[Alternative] | None:
     """Return similar choices, best first; None if the search would have to wait for more than ``patience_s`` seconds.
 
-    The list is empty if the search fails.
+    The list is empty if the search fails, and for a server that was not chosen in gpuspawner's form.
     """
+    if not spawner.shows_own_form:
+        return []
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)

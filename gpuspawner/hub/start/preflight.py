@@ -22,7 +22,6 @@ from jupyterhub.utils import exponential_backoff, maybe_future
 from kubernetes_asyncio.client import V1DeleteOptions, V1Preconditions
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
@@ -101,13 +100,12 @@ def drop_draft(spawner: StartingSpawner) -> None:
     vars(spawner).pop("get_pod_manifest", None)
 
 
-async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
+async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer) -> None:
     """Send a start's pod as a dry run, and check whether the pod in the answer can fit a node.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client, after all hooks.
     :param offer: the current choices, with the cluster's nodes and pods.
-    :param gpu: the chosen GPU type; None for a server without a GPU.
     :raises RefusedStart: the pod can never fit a node.
     :raises ApiException: the API server or an admission webhook rejects the pod, or fails repeatedly.
     :raises TimeoutError: the API server does not answer.
@@ -121,6 +119,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
         queue = await offer.read_queue(manifest, located, is_namespace_sure=not spawner.enable_user_namespaces)
         # Call starts_now() first: most pods can start now, and this call is cheaper than predict_verdict().
         is_now = starts_now(located, offer.inventory, queue=queue)
+        gpu = spawner.start_state.feed.gpu
         found = Verdict(outcome=Outcome.NOW) if is_now else offer.predict_verdict(located, gpu=gpu, queue=queue)
         if spawner.start_state.meter is not None:
             spawner.start_state.meter.note_verdict(found.outcome)
@@ -205,7 +204,8 @@ async def send_pod(
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     state = spawner.start_state
-    add_end_time(pod)
+    if spawner.shows_own_form:
+        add_end_time(pod)
     pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: state.token}
     if is_repeated and (exists := await _has_own_pod(spawner, pod)) is not False:
         return bool(exists)

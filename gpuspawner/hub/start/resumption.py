@@ -26,10 +26,8 @@ from kubespawner.objects import make_owner_reference
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import object_session
 
-from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_text
-from gpuspawner.core.request.options import split_options
 from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
 from gpuspawner.hub.errors import RefusedStart, SlowStartError, find_start_failure
 from gpuspawner.hub.kubespawner import private_api
@@ -40,7 +38,8 @@ from gpuspawner.hub.kubespawner.hub_pods import (
     has_read_pods,
 )
 from gpuspawner.hub.kubespawner.reflectors import is_given_up
-from gpuspawner.hub.metrics import starts
+from gpuspawner.hub.metrics import registry, starts
+from gpuspawner.hub.pod.patch import read_chosen_gpus
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner_protocol import ServerRow
 from gpuspawner.hub.start.endings import (
@@ -65,7 +64,6 @@ _WRITE_DELAY_S = 0.25
 _EVENTS_S = 10.0
 """Maximum number of seconds for which a start waits for the first list of events; then it continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
-_NO_CATALOG = Catalog(images={}, cpu=None, memory=None)
 _PORTS = {"http": 80, "https": 443}
 _PORT_NAME = "notebook-port"
 """Name of the server's port in the pods of KubeSpawner."""
@@ -285,8 +283,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
         await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
     elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
-    catalog, gpu = await _recall_choice(spawner)
-    starts.begin_measuring(spawner, spawner.user_options, catalog=catalog, elapsed_s=elapsed_s)
+    gpu, label = await _recall_gpu(spawner)
+    starts.begin_measuring(spawner, label, elapsed_s=elapsed_s)
     if not saved and find_pod(spawner) is None:
         sentence = gettext("The hub was restarted before it had created your server. Please start it again.")
         raise RefusedStart(sentence, reason="interrupted", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
@@ -295,22 +293,24 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     return str(await spawner.resume())
 
 
-async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
-    """Return the catalog and the chosen GPU type, for messages and metrics about the start.
+async def _recall_gpu(spawner: ResumableSpawner) -> tuple[GPUType | None, str]:
+    """Return the GPU type of a server's pod, for messages, and the metric label of the start.
 
-    The GPU type is None if the user has chosen none, or if the settings no longer contain the user's choice. After an
-    error, the catalog is empty and the GPU type is None.
+    The GPU type is None if the server has none, if the settings no longer contain it, or if there is no pod.
     """
     try:
         if spawner.events_enabled:
             await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
         catalog = (await spawner.make_offer()).catalog
-        own = split_options(spawner.user_options, spawner.extra_options).own
-        selection = try_validate(as_dict(own), catalog)
     except Exception:  # log any exception: it must not end the start
         spawner.log.exception("Cannot tell which GPU %s has chosen", private_api.get_log_name(spawner))
-        return _NO_CATALOG, None
-    return catalog, catalog.gpus.get(selection.gpu or "") if selection is not None else None
+        return None, registry.OTHER_LABEL
+    if (pod := find_pod(spawner)) is None:
+        has_fields = spawner.shows_own_form
+        return None, starts.find_gpu_label(spawner.user_options, catalog) if has_fields else registry.OTHER_LABEL
+    gpus = read_chosen_gpus(as_dict(as_dict(pod.get("metadata")).get("annotations")))
+    gpu = catalog.gpus.get(gpus.slug)
+    return gpu, registry.NO_GPU if not gpus.text else registry.OTHER_LABEL if gpu is None else gpu.slug
 
 
 async def _wait_until_answering(spawner: ResumableSpawner) -> None:

@@ -39,7 +39,6 @@ class ServerLife(KubeSpawner):
     open_starts: OpenStarts
     start_state: StartState
     trait_overrides: TraitOverrides
-    shows_own_form: Any
     start_timeout: int
     pod_name: str
     namespace: str
@@ -92,7 +91,7 @@ class ServerLife(KubeSpawner):
             return pending
         if id(self.orm_spawner) in self._removed_rows:
             return "stop"
-        if not (is_cancelled or self.has_open_start) or pending in {"check", "rename"} or not self.shows_own_form:
+        if not (is_cancelled or self.has_open_start) or pending in {"check", "rename"}:
             return pending
         return "stop" if private_api.is_stop_pending(self) or self.open_starts.is_stop_ahead else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -25,6 +26,9 @@ class StartState:
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param avoided: node selector expressions that keep a server without a GPU off GPU nodes; empty for a server with a
         GPU.
+    :param profile: name of KubeSpawner's profile that the user has chosen; empty for a choice in gpuspawner's form.
+    :param annotations: annotations of the pod that the start has built; empty before.
+    :param is_pod_built: set once ``annotations`` are those of the pod.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
         admitted the user's choice, and None again once the hub has called it.
     :param unaccepted: the error of the last dry run, while the hub repeats failed dry runs; else None.
@@ -53,6 +57,9 @@ class StartState:
     feed: ProgressFeed = field(default_factory=ProgressFeed)
     meter: SpawnMeter | None = None
     avoided: tuple[MatchExpression, ...] = ()
+    profile: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    is_pod_built: asyncio.Event = field(default_factory=asyncio.Event)
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     unaccepted: Exception | None = None
     admitted_pod: Mapping[str, Any] | None = None
@@ -101,6 +108,10 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
+
+    @property
+    def shows_own_form(self) -> bool:
+        """Whether the user chooses in gpuspawner's form, not in a ``profile_list`` or a form of the admin."""
 
     admission: AdmissionService
     offer_factory: OfferFactory

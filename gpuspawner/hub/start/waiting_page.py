@@ -8,7 +8,9 @@ JavaScript, the page reloads itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -18,15 +20,18 @@ from markupsafe import Markup
 
 from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.form.wording import describe_selection
-from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.core.request.options import split_options
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.request.selection import find_image
 from gpuspawner.core.text.i18n import gettext, use_language
 from gpuspawner.core.units.duration import format_clock
 from gpuspawner.hub.form.rendering import render_template
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.request.context import build_prefill_url
+from gpuspawner.hub.kubespawner.hub_pods import find_pod
+from gpuspawner.hub.pod.patch import read_chosen_gpus
+from gpuspawner.hub.request.context import build_form_url, build_prefill_url
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, build_api_path, build_status
 
@@ -34,6 +39,7 @@ PAGES_VARIABLE = "gpuspawner_waiting_pages"
 """JupyterHub's template variable that holds the :class:`WaitingPages`."""
 
 _TEMPLATE = "waiting.html"
+_POD_BUILT_S = 1.0
 _REPEATED_AFTER_S = 30.0
 """The log of the page repeats no message within this many seconds."""
 _STEPS: Mapping[Stage, int] = {
@@ -88,13 +94,12 @@ class WaitingPages:
     async def build(self, spawner: object, progress_url: str) -> WaitingPage | None:
         """Return the page of a starting server, or None if JupyterHub's own page is the right one.
 
-        That is the case for spawners of other classes, for a GPUSpawner that behaves like KubeSpawner, and after an
-        error.
+        That is the case for spawners of other classes, and after an error.
 
         :param spawner: the spawner of the server, of any class.
         :param progress_url: address of the server's progress events.
         """
-        if getattr(spawner, "shows_own_form", False) is not True:
+        if not hasattr(spawner, "shows_own_form"):
             return None
         ours = cast("StartingSpawner", spawner)
         try:
@@ -106,6 +111,8 @@ class WaitingPages:
 
 
 async def _find_choice(spawner: StartingSpawner) -> _Choice:
+    if not spawner.shows_own_form:
+        return await _find_profile(spawner)
     offer = await spawner.make_offer()
     own = split_options(spawner.user_options, spawner.extra_options).own
     selection = try_validate(as_dict(own), offer.catalog)
@@ -118,6 +125,17 @@ async def _find_choice(spawner: StartingSpawner) -> _Choice:
         image=find_image(selection, offer.catalog).display_name,
         url=build_prefill_url(spawner, selection),
     )
+
+
+async def _find_profile(spawner: StartingSpawner) -> _Choice:
+    """Return what a profile of KubeSpawner gives. Only its pod says which GPUs, so wait a moment for it."""
+    if (pod := find_pod(spawner)) is None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(spawner.start_state.is_pod_built.wait(), _POD_BUILT_S)
+    annotations = spawner.start_state.annotations or as_dict(as_dict((pod or {}).get("metadata")).get("annotations"))
+    gpus, line = read_chosen_gpus(annotations).text, as_text(annotations.get(f"{ANNOTATION_PREFIX}summary"))
+    profile = spawner.start_state.profile or line.removesuffix(gpus).removesuffix(" · ")
+    return _Choice(line=line or profile, gpus=gpus, image=profile, url=build_form_url(spawner))
 
 
 def _build_page(spawner: StartingSpawner, choice: _Choice, *, progress_url: str) -> WaitingPage:

@@ -274,6 +274,7 @@ def _choose_card(pod: Pod, card: Card | None, *, count: int) -> None:
         variables.pop(f"{card.vendor.upper()}_VISIBLE_DEVICES", None)
     if card is not None:
         marks = pod["metadata"]["annotations"]
+        marks[f"{_OURS}gpu-name"] = card.name
         variables |= {"GPUSPAWNER_GPU": marks[f"{_OURS}gpu"], "GPUSPAWNER_GPU_NAME": card.name}
         variables |= {"GPUSPAWNER_GPU_COUNT": str(count)}
         notebook["resources"]["limits"][card.resource] = str(count)

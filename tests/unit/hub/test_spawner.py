@@ -233,7 +233,9 @@ async def test_the_timeout_of_the_type_is_set_before_the_hub_reads_it(make_spawn
 # -- KubeSpawner as it was -------------------------------------------------------------------------------------------
 
 
-async def test_with_profiles_and_no_settings_everything_is_kubespawners(make_spawner: MakeSpawner):
+async def test_with_profiles_alone_the_form_the_options_and_the_pod_are_kubespawners(
+    make_spawner: MakeSpawner,
+):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": PROFILES})
     assert "kubespawner-profiles-list" in await spawner.get_options_form()
     assert await read_form(spawner, {"profile": ["small"]}) == {"profile": "small"}

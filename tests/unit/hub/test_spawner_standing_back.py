@@ -1,8 +1,9 @@
-"""With a profile_list and no settings of gpuspawner, starts that fail, errors and events are KubeSpawner's."""
+"""With a profile_list and no settings of gpuspawner, starts that fail are gpuspawner's; the form is KubeSpawner's."""
 
 from __future__ import annotations
 
-import re
+import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,25 +15,47 @@ from kubespawner import KubeSpawner
 from traitlets import default
 from traitlets.config import Config
 
-from gpuspawner.hub.kubespawner.reflectors import is_given_up
+from gpuspawner.hub.errors import ClusterFailure, RefusedProfile, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.followed import sent
 from tests.unit.hub.hub_requests import RealHub
-from tests.unit.kube.watch_server import HANG, WatchServer, refusal
+from tests.unit.kube.watch_server import HANG, WatchServer, eventually, refusal
+from tests.unit.kube.watch_server import pod as other_pod
 
 PODS = "/api/v1/namespaces/default/pods"
-POD = {
-    "metadata": {"name": "jupyter-ada", "namespace": "default", "uid": "1", "labels": {}},
-    "spec": {"containers": []},
-    "status": {"phase": "Failed"},
+SIZES = {
+    "choices": {"small": {}, "big": {"kubespawner_override": {"mem_limit": "8G"}}},
+}
+IMAGES = {
+    "choices": {"lab": {}},
+    "unlisted_choice": {"enabled": True, "validation_regex": "^acme/", "kubespawner_override": {"image": "{value}"}},
 }
 CONFIG = {
-    "profile_list": [{"display_name": "A", "slug": "a"}],
+    "profile_list": [
+        {"display_name": "A", "slug": "a", "profile_options": {"size": SIZES, "image": IMAGES}},
+        {"display_name": "B", "slug": "b", "profile_options": {"image": {"unlisted_choice": {"enabled": True}}}},
+    ],
     "k8s_api_request_timeout": 1,
     "k8s_api_request_retry_timeout": 1,
     "start_timeout": 1,
     "pod_name_template": "jupyter-{username}",
 }
+CHOSEN = {"profile": "a", "size": "big"}
+TOO_SLOW = "Your server was not ready after 1 second, so it was stopped."
+MakeHub = Callable[..., RealHub]
+
+
+@pytest.fixture
+def make_hub(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> MakeHub:
+    """Make hubs with profiles alone, whose spawners talk to the server of ``make_spawner``."""
+
+    def make(**kubespawner: Any) -> RealHub:
+        hub = RealHub({"KubeSpawner": {**CONFIG, **kubespawner}})
+        monkeypatch.setattr(JupyterHub, "_instance", hub.app)
+        return hub
+
+    return make
 
 
 def bug(_: Any) -> None:
@@ -40,81 +63,143 @@ def bug(_: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "options", "kubespawner"),
+    ("answer", "expected", "message"),
     [
-        pytest.param(refusal(403, "exceeded quota: gpus"), {"profile": "a"}, {}, id="quota"),
-        pytest.param(refusal(422), {"profile": "a"}, {}, id="invalid"),
-        pytest.param(refusal(500), {"profile": "a"}, {}, id="failing"),
-        pytest.param(HANG, {"profile": "a"}, {}, id="no answer"),
-        pytest.param(None, {"profile": "a"}, {}, id="slow"),
-        pytest.param(None, {"profile": "z"}, {}, id="no such profile"),
-        pytest.param(None, {"profile": "a"}, {"pre_spawn_hook": bug}, id="bug"),
+        pytest.param(
+            refusal(403, "exceeded quota: gpus"),
+            RefusedStart,
+            "Kubernetes refused to create the server (403): exceeded quota: gpus",
+            id="quota",
+        ),
+        pytest.param(
+            refusal(422), ClusterFailure, "Kubernetes refused to create the server (422): Unprocessable", id="invalid"
+        ),
+        pytest.param(refusal(500), ClusterFailure, "Kubernetes refused to create the server (500)", id="failing"),
+        pytest.param(HANG, SlowStartError, TOO_SLOW, id="no answer"),
+        pytest.param(None, SlowStartError, TOO_SLOW, id="slow"),
     ],
 )
-async def test_a_start_that_fails_is_what_it_is_with_kubespawner(
-    make_spawner: MakeSpawner,
-    server: WatchServer,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: Any,
-    options: Any,
-    kubespawner: Any,
+async def test_a_start_that_fails_in_the_cluster_is_explained_and_no_failure_of_the_hub(
+    make_hub: MakeHub, server: WatchServer, answer: Any, expected: type[Exception], message: str
 ):
-    # KubeSpawner waits for start_timeout give or take a tenth, drawn at random. If JupyterHub's timer ended the start
-    # while KubeSpawner's replaces the reflector, KubeSpawner's own stop would wait forever for the first list.
-    monkeypatch.setattr("jupyterhub.utils.random", SimpleNamespace(uniform=max))
     server.answers = {} if answer is None else {("POST", PODS): answer}
-    found = []
-    for kind in (KubeSpawner, GPUSpawner):
-        hub = RealHub({"KubeSpawner": {**CONFIG, **kubespawner}}, spawner_class=kind)
-        monkeypatch.setattr(JupyterHub, "_instance", hub.app)
-        user = hub.add_user("ada")
-        error = await hub.start(user, options)
-        assert isinstance(error, Exception)
-        # The time is in the headers of an answer.
-        told = re.sub(r"\d\d:\d\d:\d\d", "", str(format_exception(error)))
-        found.append((type(error), told, hub.failures, hub.stored(user)))
-    assert found[0] == found[1]
+    hub = make_hub()
+    user = hub.add_user("ada")
+    error = await hub.start(user, CHOSEN)
+    assert isinstance(error, Exception)
+    assert (type(error), hub.failures, hub.stored(user)) == (expected, 0, CHOSEN)
+    assert format_exception(error)[0].startswith(message)
 
 
-@pytest.fixture
-async def failed(make_spawner: MakeSpawner, server: WatchServer) -> GPUSpawner:
-    """A spawner whose start has failed, and whose pod is there."""
-    spawner = make_spawner(settings={}, kubespawner={**CONFIG, "delete_grace_period": 7, "delete_stopped_pods": False})
-    server.put(PODS, POD)
-    with pytest.raises(TimeoutError):
-        await spawner.start()
-    return spawner
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"profile": "z"}, "There is no profile 'z'. Offered: a, b.", id="no such profile"),
+        pytest.param({"profile": ["a"]}, "There is no profile", id="no text"),
+        pytest.param({"profile": {"a": 1}}, "There is no profile", id="no text but an object"),
+        pytest.param({"profile": "a", "size": "huge"}, "size: there is no entry 'huge'.", id="no such choice"),
+        pytest.param({"size": "huge"}, "size: there is no entry 'huge'.", id="no such choice of the default profile"),
+        pytest.param({"profile": "a", "size": ["big"]}, "size: there is no entry", id="choice that is no text"),
+        pytest.param(
+            {"profile": "b"}, "Unable to determine a default choice for image.", id="no choice and no default"
+        ),
+        pytest.param(
+            {"profile": "a", "size--unlisted-choice": "huge"}, "Received unlisted_choice for size", id="not enabled"
+        ),
+        pytest.param(
+            {"profile": "a", "image--unlisted-choice": "evil/x"}, "Received unlisted_choice for image", id="the regex"
+        ),
+        pytest.param(
+            {"profile": "a", "image--unlisted-choice": ["acme/x"]},
+            "expected string",
+            id="unlisted choice that is no text",
+        ),
+    ],
+)
+async def test_a_choice_that_no_profile_has_is_refused_and_no_failure_of_the_hub(
+    make_hub: MakeHub, server: WatchServer, options: dict[str, Any], message: str
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    error = await hub.start(user, options)
+    assert isinstance(error, Exception)
+    assert (type(error), hub.failures, hub.stored(user)) == (RefusedProfile, 0, {})
+    assert format_exception(error)[0].startswith(message)
+    assert [each for each in server.requests if each.method == "POST" and each.path == PODS] == []
 
 
-async def test_the_pod_of_a_failed_start_is_polled_as_with_kubespawner(failed: GPUSpawner):
-    assert (await failed.poll(), await KubeSpawner.poll(failed)) == (1, 1)
+async def test_a_refused_profile_leaves_the_options_of_the_last_start(make_hub: MakeHub, server: WatchServer):
+    server.answers = {("POST", PODS): refusal(422)}
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await hub.start(user, CHOSEN)
+    await hub.start(user, {"profile": "z"})
+    assert hub.stored(user) == CHOSEN
 
 
-async def test_the_pod_of_a_failed_start_is_deleted_as_with_kubespawner(failed: GPUSpawner, server: WatchServer):
-    with pytest.raises(TimeoutError):
-        await failed.stop()
+async def test_a_mistake_in_a_hook_of_the_admin_is_a_failure_of_the_hub(make_hub: MakeHub):
+    hub = make_hub(pre_spawn_hook=bug)
+    user = hub.add_user("ada")
+    error = await hub.start(user, CHOSEN)
+    assert (type(error), hub.failures) == (KeyError, 1)
+
+
+# -- a running server --------------------------------------------------------------------------------------------------
+
+
+async def stop(server: WatchServer, spawner: GPUSpawner, pod: dict[str, Any]) -> str:
+    """Stop a server, and return the grace period with which its pod was deleted."""
+    stopping = asyncio.ensure_future(spawner.stop())
+    await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
     (asked,) = [each for each in server.requests if each.method == "DELETE"]
-    assert asked.query["gracePeriodSeconds"] == "7"
+    server.delete(PODS, pod)
+    await stopping
+    return asked.query["gracePeriodSeconds"]
 
 
-async def test_events_are_read_as_by_kubespawner(make_spawner: MakeSpawner):
+async def test_the_pod_of_a_failed_start_is_stopped_without_delay(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(settings={}, kubespawner={**CONFIG, "delete_grace_period": 7})
+    start = spawner.start()
+    await sent(server, spawner)
+    pod = other_pod(spawner.pod_name, on="", phase="Pending", namespace="default", uid="1")
+    server.put(PODS, pod)
+    with pytest.raises(SlowStartError):
+        await start
+    assert await spawner.poll() is None
+    assert await stop(server, spawner, pod) == "0"
+
+
+async def test_a_stop_of_a_running_server_gives_the_admins_grace_period(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(settings={}, kubespawner={**CONFIG, "delete_grace_period": 7})
+    pod = other_pod(spawner.pod_name, phase="Running", namespace="default", uid="1")
+    server.put(PODS, pod)
+    assert await stop(server, spawner, pod) == "7"
+
+
+async def test_a_server_is_not_called_stopped_while_the_hub_cannot_read_pods(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner(settings={}, kubespawner=CONFIG)
+    server.status = {PODS: 500}
+    assert await spawner.poll() is None
+
+
+async def test_an_event_without_a_time_does_no_harm(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={}, kubespawner=CONFIG)
     await spawner._start_watching_events()
     own = {"involvedObject": {"name": spawner.pod_name}, "metadata": {"uid": "1"}}
     spawner.event_reflector.resources = {"1": own}
-    with pytest.raises(KeyError, match="lastTimestamp"):
-        _ = spawner.events
-    spawner.event_reflector.resources = {"1": {**own, "lastTimestamp": "2026-11-22T10:00:00Z"}}
-    assert spawner.events == KubeSpawner.events.fget(spawner)
+    assert [each["metadata"]["uid"] for each in spawner.events] == ["1"]
 
 
-async def test_a_watch_that_fails_is_what_it_is_with_kubespawner(make_spawner: MakeSpawner, server: WatchServer):
+async def test_a_watch_that_fails_is_started_anew_by_the_next_start(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner(settings={}, kubespawner=CONFIG)
     server.status = {PODS: 401}
     with pytest.raises(Exception, match="401"):
         await spawner._start_watching_pods()
-    (failed,) = type(spawner).reflectors.values()
-    assert (failed.first_load_future.exception().status, is_given_up(failed)) == (401, False)
+    server.status = {}
+    await spawner._start_watching_pods()
+    assert spawner.pod_reflector.first_load_future.done()
 
 
 # -- a subclass with a form of its own ---------------------------------------------------------------------------------
@@ -174,7 +259,7 @@ async def fill_in(spawner: Any, sent: dict[str, list[str]], *, shows_form: bool)
     try:
         await spawner.load_user_options()
     except ValueError as error:  # A fresh object does not have the profiles that the form has set.
-        return form, options, {"error": str(error)}
+        return form, options, {"error": getattr(error, "jupyterhub_message", str(error))}
     pod = (await spawner.get_pod_manifest()).to_dict()
     container = pod["spec"]["containers"][0]
     return form, options, {key: container[key] for key in ("image", "resources")}

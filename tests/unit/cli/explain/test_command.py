@@ -151,8 +151,8 @@ async def test_unknown_counts_can_be_written_in_any_format(call: Call, server: W
 
 
 async def test_another_form_than_ours_is_reported(call: Call):
-    _, told = await call(values={"singleuser": {"profileList": [{"display_name": "CPU"}]}})
-    assert "Note: There are no settings of gpuspawner beside a profile list or form" in told
+    _, told = await call(values={"hub": {"config": {"KubeSpawner": {"options_form": "<p>"}}}})
+    assert "Note: There are no settings of gpuspawner beside a form of yours" in told
 
 
 async def test_nodes_advice_and_what_is_left_out_are_reported(call: Call):

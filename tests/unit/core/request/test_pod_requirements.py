@@ -74,6 +74,7 @@ def test_a_server_with_gpus_asks_for_exactly_those():
             "gpuspawner.jupyter.org/image": "pytorch",
             "gpuspawner.jupyter.org/summary": "PyTorch · 4 CPUs · 16 GiB · 2 × A100",
             "gpuspawner.jupyter.org/gpu": "a100",
+            "gpuspawner.jupyter.org/gpu-name": "A100",
             "gpuspawner.jupyter.org/gpu-count": "2",
         },
         start_timeout_s=900,

@@ -45,13 +45,14 @@ class User:
 
     name, escaped_name = "ada@x", "ada%40x"
 
-    def __init__(self, *servers: Any, is_ours: bool = True, language: str = "") -> None:
+    def __init__(self, *servers: Any, language: str = "", profile_list: Any = None) -> None:
         hub = SimpleNamespace(base_url="/hub/")
         log = logging.getLogger("home-page")
         self.servers = servers
         self.spawner = SimpleNamespace(
             hub=hub,
-            shows_own_form=is_ours,
+            shows_own_form=profile_list is None,
+            profile_list=profile_list,
             language=language,
             log=log,
             make_offer=self.make_offer,
@@ -71,11 +72,10 @@ class User:
 
 
 def make_pod(**changes: Any) -> dict[str, Any]:
-    annotations = {f"{OURS}gpu": "a100", f"{OURS}gpu-count": "2", f"{OURS}summary": PROFILE}
-    notebook = {"name": "notebook", "env": [{"name": "GPUSPAWNER_GPU_NAME", "value": "A100 80 GB"}]}
+    annotations = {"gpu": "a100", "gpu-name": "A100 80 GB", "gpu-count": "2", "summary": PROFILE}
     pod = {
-        "metadata": {"annotations": annotations},
-        "spec": {"activeDeadlineSeconds": 3 * 3600, "containers": [{"name": "sidecar"}, notebook]},
+        "metadata": {"annotations": {f"{OURS}{name}": value for name, value in annotations.items()}},
+        "spec": {"activeDeadlineSeconds": 3 * 3600, "containers": [{"name": "sidecar"}, {"name": "notebook"}]},
         "status": {"startTime": "2026-11-27T09:30:00Z"},
     }
     return {**pod, **changes}
@@ -198,6 +198,43 @@ def test_a_pod_without_our_marks_is_shown_without_a_choice():
     assert (found.state, found.choice, found.gpus, found.end) == ("running", "", "", "")
 
 
+@pytest.mark.parametrize(
+    ("annotations", "gpus"),
+    [
+        pytest.param({"gpu": "a100", "gpu-name": "A100", "gpu-count": "2"}, "2 × A100", id="with a name"),
+        pytest.param({"gpu": "a100", "gpu-count": "2"}, "2 × a100", id="of an earlier version"),
+        pytest.param({"gpu": "", "gpu-name": "nvidia.com/gpu", "gpu-count": "1"}, "1 × nvidia.com/gpu", id="no type"),
+        pytest.param({"summary": "Small"}, "", id="no GPU"),
+    ],
+)
+def test_the_gpus_are_those_in_the_annotations_of_the_pod(annotations: dict[str, str], gpus: str):
+    pod = make_pod(metadata={"annotations": {f"{OURS}{name}": value for name, value in annotations.items()}})
+    assert describe(make_server(pod=pod)).gpus == gpus
+
+
+PROFILES = [{"display_name": "Small <server>"}, {"display_name": "Large", "slug": "big"}]
+
+
+@pytest.mark.parametrize(
+    ("profile_list", "stored", "choice"),
+    [
+        pytest.param(PROFILES, "small-server", "Small <server>", id="slug of the name"),
+        pytest.param(PROFILES, "big", "Large", id="slug of its own"),
+        pytest.param({"one": PROFILES[0], "two": PROFILES[1]}, "big", "Large", id="mapping"),
+        pytest.param(PROFILES, "gone", "gone", id="no longer offered"),
+        pytest.param(lambda _: PROFILES, "big", "big", id="function"),
+        pytest.param([None, {}, "x", *PROFILES], "big", "Large", id="broken profiles beside it"),
+    ],
+)
+def test_a_stopped_server_is_described_by_the_name_of_its_profile(profile_list: Any, stored: str, choice: str):
+    user = User(make_row(options={"profile": stored}), profile_list=profile_list)
+    assert [each.choice for each in describe_servers(user, now=NOW)] == [choice]
+
+
+def test_a_server_that_never_ran_has_no_profile():
+    assert describe_servers(User(make_row(options={}), profile_list=[{"display_name": ""}]), now=NOW) == ()
+
+
 # -- the section ----------------------------------------------------------------------------------------------------
 
 
@@ -247,8 +284,23 @@ async def test_nothing_is_shown_to_a_viewer_who_is_another_user():
     assert str(await HomePage().render_last_choice(user, Handler(admin).static_url, server_name="")) == ""
 
 
-async def test_nothing_is_shown_beside_a_form_that_is_not_gpuspawners():
-    assert await render(User(make_server(pod=make_pod()), is_ours=False)) == ""
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_servers_of_profiles_are_shown_with_their_profile_and_gpus(language: str):
+    user = User(make_server(pod=make_pod()), make_row("lab", {"profile": "big"}), profile_list=PROFILES)
+    page = await render(user, Handler(user, language))
+    assert [text in page for text in (PROFILE, "2 × A100 80 GB", "Large")] == [True, True, True]
+
+
+async def test_the_last_choice_of_a_profile_is_shown_by_its_name():
+    user = User(make_row(options={"profile": "small-server"}), profile_list=PROFILES)
+    last = str(await HomePage().render_last_choice(user, Handler(user).static_url, server_name=""))
+    assert "Small &lt;server&gt;" in last
+
+
+async def test_nothing_is_shown_to_users_of_another_spawner():
+    user = User(make_server(pod=make_pod()))
+    del user.spawner.shows_own_form
+    assert await render(user) == ""
 
 
 async def test_nothing_is_shown_without_servers():

@@ -117,9 +117,9 @@ async def test_the_hub_goes_on_where_a_watch_of_events_gives_up(
     assert len(told()) == 1
 
 
-async def test_kubespawners_own_events_end_the_hub_as_ever(make_spawner: MakeSpawner):
+async def test_with_a_profile_list_alone_no_watch_of_events_ends_the_hub(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={}, kubespawner={**EVERYWHERE, "profile_list": [{"display_name": "A"}]})
-    assert (await spawner._start_watching_events()).on_failure is not None
+    assert (await spawner._start_watching_events()).on_failure is None
 
 
 @pytest.mark.parametrize(("path", "status"), [(PODS, 403), (PODS, 500), (EVENTS, 500)])
@@ -161,10 +161,13 @@ async def test_other_errors_than_refusals_are_left_to_kubespawner(
         await spawner._start_watching_events()
 
 
-async def test_a_site_without_our_settings_has_kubespawners_refusal(make_spawner: MakeSpawner, server: WatchServer):
+async def test_with_a_profile_list_alone_a_server_starts_without_events(
+    make_spawner: MakeSpawner, server: WatchServer, told: Told
+):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
     server.status[events_path(spawner)] = 403
-    with pytest.raises(ApiException, match="Forbidden"):
-        await spawner.start()
-    # KubeSpawner never looks, and asyncio would report it.
-    assert spawner.event_reflector.first_load_future.exception().status == 403
+    start = spawner.start()
+    await sent(server, spawner)
+    assert (spawner.start_state.feed.lacks_events, len(told())) == (True, 1)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)

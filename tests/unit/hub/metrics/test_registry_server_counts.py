@@ -47,6 +47,13 @@ def test_gpus_that_a_hook_gave_count_as_of_another_type():
     assert (dict(servers), dict(gpus)) == ({("other", "held"): 1}, {("other", "held"): 3})
 
 
+def test_gpus_that_no_label_tells_apart_count_as_of_another_type():
+    annotations = {"gpuspawner.jupyter.org/gpu": "", "gpuspawner.jupyter.org/gpu-count": "3"}
+    raw = {**pod(node="n"), "metadata": {"name": "jupyter-x", "annotations": annotations}}
+    servers, gpus = count_servers([raw], label=str)
+    assert (dict(servers), dict(gpus)) == ({("other", "held"): 1}, {("other", "held"): 3})
+
+
 def test_types_are_called_as_the_label_says():
     servers, _ = count_servers([pod("unknown-type")], label=lambda slug: "other")
     assert dict(servers) == {("other", "requested"): 1}

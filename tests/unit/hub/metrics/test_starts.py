@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, PresetChoice, PresetVariant
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics.registry import METRICS_PREFIX
-from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_pod
+from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_gpu, note_pod
 from gpuspawner.hub.start.state import StartState
 from tests.unit.clocks import Clock
 
@@ -67,8 +67,8 @@ async def ended(spawner: Any, error: BaseException | None) -> None:
 async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: BaseException | None, outcome: str):
     before = sample("spawns_total", gpu="meter", outcome=outcome)
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
+    begin_measuring(spawner, "meter")
     await ended(spawner, error)
     assert sample("spawns_total", gpu="meter", outcome=outcome) - before == 1
 
@@ -76,7 +76,7 @@ async def test_a_start_is_counted_once_when_the_hubs_own_future_ends(error: Base
 async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_code():
     before = sample("refusals_total", reason="meter_quota")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
     await ended(spawner, RefusedStart("No.", reason="meter_quota", status_code=403))
     assert sample("spawns_total", gpu="meter", outcome="meter_quota") == 1
     assert sample("refusals_total", reason="meter_quota") - before == 1
@@ -85,7 +85,7 @@ async def test_a_choice_that_the_gate_refuses_is_a_start_that_ended_with_its_cod
 async def test_a_pod_that_is_given_up_is_no_refusal():
     before = sample("refusals_total", reason="meter_hopeless")
     spawner = fake_spawner({"hub/jupyter-ada": {"spec": {}}})
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
     note_pod(spawner)
     await ended(spawner, RefusedStart("No.", reason="meter_hopeless", status_code=409))
     assert sample("refusals_total", reason="meter_hopeless") == before
@@ -95,7 +95,7 @@ async def test_a_pod_that_was_there_and_has_gone_was_created():
     before = sample("refusals_total", reason="meter_vanished")
     failed = sample("verdicts_total", verdict="waits", outcome="failed")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
     spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner, BOUND)
     note_pod(spawner)
@@ -114,7 +114,7 @@ def test_that_a_start_failed_lasts_no_time(clock: Clock):
 async def test_a_verdict_is_counted_with_its_outcome():
     before = sample("verdicts_total", verdict="waits", outcome="ready")
     spawner = fake_spawner({"hub/jupyter-ada": BOUND})
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
     spawner.start_state.meter.note_verdict("waits")
     note_pod(spawner)
     await ended(spawner, None)
@@ -124,17 +124,35 @@ async def test_a_verdict_is_counted_with_its_outcome():
 async def test_stages_of_a_start_end_with_it():
     before = sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting")
     spawner = fake_spawner()
-    begin_measuring(spawner, {"gpu": "meter"}, catalog=CATALOG)
+    begin_measuring(spawner, "meter")
     enter_stage(spawner, "starting")
     await ended(spawner, None)
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting") - before == 1
 
 
+async def test_a_start_whose_gpu_is_known_late_counts_for_that_gpu_with_all_its_stages():
+    names = {
+        "spawns_total": {"outcome": "ready"},
+        "spawn_stage_duration_seconds_count": {"stage": "starting"},
+    }
+    before = {
+        (name, gpu): sample(name, gpu=gpu, **labels) for name, labels in names.items() for gpu in ("meter", "early")
+    }
+    spawner = fake_spawner()
+    begin_measuring(spawner, "early")
+    note_gpu(spawner, "meter")
+    enter_stage(spawner, "starting")
+    await ended(spawner, None)
+    counted = {(name, gpu): sample(name, gpu=gpu, **names[name]) - number for (name, gpu), number in before.items()}
+    assert counted == {(name, gpu): float(gpu == "meter") for name, gpu in before}
+
+
 async def test_a_spawner_without_a_start_of_the_hubs_is_not_measured():
     spawner = fake_spawner()
     spawner._spawn_future = None
-    begin_measuring(spawner, {}, catalog=CATALOG)
+    begin_measuring(spawner, "none")
     note_pod(spawner)
+    note_gpu(spawner, "meter")
     enter_stage(spawner, "starting")
     assert spawner.start_state.meter is None
 

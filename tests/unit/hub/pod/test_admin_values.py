@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jupyterhub.objects import Hub
-from kubespawner import KubeSpawner
-from traitlets.config import Config
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog, OwnAmount
@@ -24,10 +20,9 @@ from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.core.request.selection import build_options, validate
 from gpuspawner.hub.pod.admin_values import OWN_RESOURCE_TRAITS, parse_admin_tolerations, read_own_resources
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice
-from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.hub.pod.pods import PodBuilder
-from tests.unit.hub.starts import begin, pod_of
+from tests.unit.hub.starts import begin, plain_pod, pod_of, without_our_annotations
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 GIB = 2**30
@@ -65,20 +60,6 @@ def resources_of(traits: dict[str, Any], choice: PodChoice | None = None) -> Res
 
 def resources_with(options: object, catalog: Catalog, traits: dict[str, Any]) -> Resources:
     return resources_of(traits, PodChoice(placement=place(validate(options, catalog), catalog)))
-
-
-async def plain_pod(
-    ours: GPUSpawner, traits: dict[str, Any], *, options: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the pod of KubeSpawner itself, as the API server gets it."""
-    user = SimpleNamespace(name="ada", id=1, url="/user/ada/", settings={}, groups=[], escaped_name="ada")
-    hub, config = Hub(ip="127.0.0.1", port=8081), Config({"KubeSpawner": traits})
-    plain = KubeSpawner(hub=hub, user=user, config=config, api_token="secret", oauth_client_id="unused")
-    plain.user_options = options or {}
-    plain.clear_state()
-    await plain.load_user_options()
-    pod: dict[str, Any] = ours.api.api_client.sanitize_for_serialization(await plain.get_pod_manifest())
-    return pod
 
 
 @given(traits=own_traits, cluster=catalogs)
@@ -142,11 +123,13 @@ PROFILES = [
 
 
 @pytest.mark.parametrize("profile", ["small", "gpu"])
-async def test_with_a_profile_list_and_no_settings_the_pod_is_kubespawners(make_spawner: MakeSpawner, profile: str):
+async def test_with_a_profile_list_and_no_settings_the_pod_is_kubespawners_but_for_our_annotations(
+    make_spawner: MakeSpawner, profile: str
+):
     traits = {"profile_list": PROFILES, "cpu_limit": 2, "mem_limit": "3G", "mem_guarantee": "1G"}
     ours = make_spawner(settings={}, kubespawner=traits)
     expected = await plain_pod(ours, traits, options={"profile": profile})
-    assert await pod_of(ours, {"profile": profile}) == expected
+    assert without_our_annotations(await pod_of(ours, {"profile": profile})) == expected
 
 
 async def test_amounts_of_a_hook_hold_for_who_chose_nothing(make_spawner: MakeSpawner):

@@ -26,7 +26,8 @@ def pods_path(spawner: Any) -> str:
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:
     offer = await spawner.make_offer()
     spawner.user_options = {} if gpu is None else {"gpu": gpu, "gpu_count": 1, "image": "minimal"}
-    await run_preflight(spawner, await draft_pod(spawner), offer=offer, gpu=offer.catalog.gpus.get(gpu))
+    spawner.start_state.feed.gpu = offer.catalog.gpus.get(gpu)
+    await run_preflight(spawner, await draft_pod(spawner), offer=offer)
 
 
 async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner: MakeSpawner, server: WatchServer):
@@ -209,7 +210,7 @@ async def test_what_a_pod_needs_is_read_whole(
         seen.append(decode.decode_pod(manifest))
 
     monkeypatch.setattr(type(offer), "add_volume_topology", located)
-    await run_preflight(spawner, pod := await draft_pod(spawner), offer=offer, gpu=None)
+    await run_preflight(spawner, pod := await draft_pod(spawner), offer=offer)
     assert seen == [decode.decode_pod(serialize_pod(spawner, pod))]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client.rest import ApiException
 from tornado.web import HTTPError
 
+from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.kube.watch_server import WatchServer, eventually, refusal
@@ -162,11 +162,20 @@ async def test_a_claim_that_cannot_be_removed_is_named_in_the_log(
     assert [each for each in caplog.messages if "claim-ada of a refused start may be left" in each] != []
 
 
-async def test_where_gpuspawner_stands_back_the_claim_stays(
-    make_spawner: MakeSpawner, server: WatchServer, claims: Claims
+@pytest.mark.parametrize(
+    ("settings", "methods"),
+    [
+        pytest.param({}, [], id="the dry run comes first"),
+        pytest.param({"dry_run": False}, ["POST", "DELETE"], id="without a dry run"),
+    ],
+)
+async def test_with_a_profile_list_alone_no_claim_of_a_refused_start_is_left_behind(
+    make_spawner: MakeSpawner, server: WatchServer, claims: Claims, settings: dict[str, bool], methods: list[str]
 ):
     server.answers["POST", PODS] = refusal(403)
-    spawner = make_spawner(settings={}, kubespawner={**HOME, "profile_list": [{"display_name": "A"}]})
-    with pytest.raises(ApiException):
+    spawner = make_spawner(settings=settings, kubespawner={**HOME, "profile_list": [{"display_name": "A"}]})
+    assert not spawner.shows_own_form
+    with pytest.raises(ClusterFailure):
         await spawner.start()
-    assert list(claims.held) == ["claim-ada"]
+    changes = [each.method for each in server.requests if each.path in {FOLDER, CLAIM} and each.method != "GET"]
+    assert (claims.held, changes) == ({}, methods)

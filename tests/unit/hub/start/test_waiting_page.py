@@ -175,11 +175,6 @@ async def test_a_choice_that_is_no_longer_offered_is_left_out(spawner: GPUSpawne
     assert page.select(".gs-choice, #gpuspawner-change") == []
 
 
-async def test_jupyterhubs_own_page_is_right_for_a_spawner_that_acts_as_kubespawner(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
-    assert await WaitingPages().build(spawner, PROGRESS) is None
-
-
 @pytest.mark.parametrize("other", [SimpleNamespace(), None], ids=["another class", "none"])
 async def test_jupyterhubs_own_page_is_right_for_other_spawners(other: object):
     assert await WaitingPages().build(other, PROGRESS) is None

@@ -1,0 +1,104 @@
+"""A profile_list and no settings of gpuspawner: KubeSpawner's pods, and gpuspawner's care for the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient
+
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.cluster.support.fleet import WHOLE_CARD
+from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+from tests.cluster.test_metrics import scraped
+
+NAMESPACE = "profiles"
+CARD = WHOLE_CARD.slug
+OWN = "gpuspawner.jupyter.org/"
+
+
+def ask_for(number: int) -> dict[str, Any]:
+    """Return the override of a profile with GPUs, as an admin writes it."""
+    return {
+        "extra_resource_limits": {"nvidia.com/gpu": str(number)},
+        "node_selector": {key: values[0] for key, values in WHOLE_CARD.match.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def servers(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
+    too_large = {"mem_guarantee": "900G", "node_selector": {"kubernetes.io/hostname": cluster.real_node}}
+    profiles = [
+        {"display_name": "Plain", "slug": "plain", "default": True},
+        {"display_name": "One GPU", "slug": "one", "kubespawner_override": ask_for(1)},
+        {"display_name": "All GPUs", "slug": "all", "kubespawner_override": ask_for(4)},
+        {"display_name": "Too large", "slug": "large", "kubespawner_override": too_large},
+    ]
+    extra = {
+        "JupyterHub": {"authenticate_prometheus": False},
+        "KubeSpawner": {"profile_list": profiles, "storage_pvc_ensure": True, "storage_capacity": "1Mi"},
+    }
+    with Hub(cluster, HubSettings(namespace=NAMESPACE, extra=extra)) as hub:
+        yield Servers(hub, Pods(api, NAMESPACE))
+
+
+def visit(servers: Servers, user: str, path: str) -> str:
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in(user)
+    return visitor.get(path).text
+
+
+@pytest.mark.smoke
+def test_a_profile_waits_for_its_gpus_and_says_so_and_starts_when_they_are_free(servers: Servers) -> None:
+    with servers.running({"first": {"profile": "one"}}), servers.asked("second", {"profile": "all"}):
+        told = servers.wait_told("second", "Insufficient nvidia.com/gpu")
+        waiting, home = visit(servers, "second", "/hub/spawn-pending/second"), visit(servers, "first", "/hub/home")
+        held = scraped(servers.hub)
+
+        servers.stop("first")
+        servers.wait_ready("second")
+        pod = servers.pods.of("second")
+
+    assert "Waiting for 4 × A100 40 GB: only 3 of 4 are free." in told
+    assert "Waiting for 4 × A100 40 GB" in waiting
+    assert "One GPU · 1 × A100 40 GB" in home
+    assert held[f'gpus{{gpu="{CARD}",state="held"}}'] == 1
+    assert held[f'gpus{{gpu="{CARD}",state="requested"}}'] == 4
+    assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": "4"}
+    noted = {key.removeprefix(OWN): value for key, value in pod.metadata.annotations.items() if key.startswith(OWN)}
+    del noted["created-by-start"]
+    assert noted == {"summary": "All GPUs · 4 × A100 40 GB", "gpu": CARD, "gpu-name": "A100 40 GB", "gpu-count": "4"}
+
+
+def test_a_profile_that_no_node_can_ever_take_is_refused_and_leaves_nothing(servers: Servers) -> None:
+    answer = servers.ask("large", {"profile": "large"})
+
+    assert (answer.status, servers.pods.find("large")) == (409, None)
+    claims = servers.pods.core.list_namespaced_persistent_volume_claim(NAMESPACE).items
+    assert [claim.metadata.name for claim in claims if "large" in claim.metadata.name] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"profile": "none"}, {"profile": ["one"]}, {"profile": {"a": 1}}],
+    ids=["unknown", "list", "object"],
+)
+def test_a_profile_that_is_not_offered_is_refused_and_counts_as_no_failure(
+    servers: Servers, options: dict[str, object]
+) -> None:
+    answers = [servers.ask("guesser", options).status for _ in range(3)]
+
+    assert answers == [400, 400, 400]
+    assert visit(servers, "guesser", "/hub/home") != ""
+
+
+def test_the_form_is_kubespawners(servers: Servers) -> None:
+    shown = visit(servers, "reader", "/hub/spawn")
+
+    assert "All GPUs" in shown
+    assert "Customize" not in shown

@@ -1,0 +1,60 @@
+"""Real profile lists without settings of gpuspawner: the pods of every choice are KubeSpawner's own.
+
+The files are data beside the project, not a part of it.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+from kubespawner import KubeSpawner
+
+from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner, share_connection
+from gpuspawner.cli.compare.menu import draw_sample
+from gpuspawner.cli.compare.sides import open_side
+from gpuspawner.cli.convert import read_profile_source
+from gpuspawner.cli.values.chart_config import build_spawner_config
+from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
+from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.preflight import draft_pod
+from tests.unit.cli.test_convert_files import FILES, each_file
+
+pytestmark = pytest.mark.skipif(not FILES, reason="needs a folder of values files: GPUSPAWNER_PROFILES")
+
+
+async def build_pod(kind: type[Any], config: Any, options: dict[str, object]) -> dict[str, Any]:
+    """Return the pod of a choice, without the annotations of gpuspawner."""
+    spawner: Any = make_offline_spawner(kind, config=config, person=Person(name="ada"))
+    spawner.user_options = options
+    await spawner.load_user_options()
+    pod = serialize_pod(spawner, await draft_pod(spawner))
+    annotations = pod["metadata"]["annotations"]
+    pod["metadata"]["annotations"] = {
+        name: value for name, value in annotations.items() if not name.startswith(ANNOTATION_PREFIX)
+    }
+    return pod
+
+
+@each_file
+async def test_with_another_class_alone_every_choice_of_a_real_list_gives_kubespawners_pod(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = read_profile_source([str(file)], io.StringIO())
+    monkeypatch.setattr(GPUSpawner, "capacity_timeout", 0.01)  # there is no cluster
+    pods: dict[str, list[dict[str, Any]]] = {}
+    async with ApiClient(Configuration(host="http://127.0.0.1:9")) as client:
+        with share_connection(CoreV1Api(client)):
+            config = build_spawner_config(source.values.chart, namespace="default")
+            side = open_side(source.values, is_helm=source.sorts_keys)
+            for pick in draw_sample(side.profiles, limit=1000, seed=0).picks:
+                options = side.make_options(pick)
+                pods[pick.label] = [await build_pod(kind, config, options) for kind in (KubeSpawner, GPUSpawner)]
+            await GPUSpawner.offer_factory.stop()
+    assert pods != {}
+    assert [label for label, (expected, actual) in pods.items() if expected != actual] == []
