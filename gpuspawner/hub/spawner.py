@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
+from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client.rest import ApiException
 from kubespawner import KubeSpawner
 from prometheus_client import REGISTRY
 from traitlets import default, observe
 from typing_extensions import override
 
-from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query, read_typed_amounts, split_form, split_options
@@ -40,6 +40,7 @@ from gpuspawner.hub.errors import (
 )
 from gpuspawner.hub.form.links import check_link
 from gpuspawner.hub.form.live import build_form
+from gpuspawner.hub.form.profiles import add_outlooks
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
@@ -58,10 +59,9 @@ from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import override_checks, run_time
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations, read_own_resources
-from gpuspawner.hub.pod.patch import PodChoice, annotate_pod, apply_choice, list_gpu_resources, read_chosen_gpus
+from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.request import context, languages
-from gpuspawner.hub.request.profiles import check_profile
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.open_starts import OpenStarts, raise_if_over
@@ -124,7 +124,23 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("options_form")
     def _options_form_default(self) -> Any:
-        return self._show_form if self.shows_own_form else super()._options_form_default()
+        if self.shows_own_form:
+            return self._show_form
+        # The default of a subclass's own form is a text, as KubeSpawner's is.
+        if self.profile_list and not self.has_configured_form():
+            return self._show_profiles
+        return super()._options_form_default()
+
+    async def _show_profiles(self, _: KubeSpawner) -> str:
+        profiles = self.profile_list
+        if callable(profiles):
+            profiles = await maybe_future(profiles(self))
+        profiles = private_api.list_profiles(self, profiles)
+        try:
+            profiles = await add_outlooks(self, profiles, offer=await self.make_offer())
+        except Exception:  # log any exception: KubeSpawner's form needs nothing of it
+            self.log.exception("Cannot predict which profiles start")
+        return private_api.render_profiles(self, profiles)
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Do not make this method a coroutine: JupyterHub may run a coroutine in another task, but take_draft() works
@@ -233,9 +249,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             await self._apply_fields(offer)
         else:
             starts.begin_measuring(self, registry.OTHER_LABEL)
-            await super().load_user_options()
+            await self.load_profile(offer.catalog)
             self.start_state.is_admitted = True
-            self.trait_overrides.patch = partial(self._note_profile, catalog=offer.catalog)
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
 
     async def _apply_fields(self, offer: Offer) -> None:
@@ -245,24 +260,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         apply_choice(self, PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog)))
         self.start_state.avoided = admission.placement.avoided
         self.start_state.feed.gpu = admission.gpu
-
-    @override
-    def _validate_user_options(self, profile_list: Any) -> None:
-        # KubeSpawner's errors would count as failures of the hub, although users may send any options.
-        self.start_state.profile = check_profile(
-            self.user_options, profile_list, validate=super()._validate_user_options
-        )
-
-    def _note_profile(self, pod: Any, *, catalog: Catalog) -> Any:
-        """Return the pod of a profile, with annotations about its GPUs, and note them for pages and metrics."""
-        with use_language(ENGLISH):  # Admins and programs read the annotations.
-            annotated = annotate_pod(pod, catalog, profile=self.start_state.profile)
-        self.start_state.annotations = annotated.metadata.annotations
-        self.start_state.is_pod_built.set()
-        gpus = read_chosen_gpus(annotated.metadata.annotations)
-        self.start_state.feed.gpu = catalog.gpus.get(gpus.slug)
-        starts.note_gpu(self, gpus.slug or registry.OTHER_LABEL if gpus.text else registry.NO_GPU)
-        return annotated
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
         starts.begin_measuring(self, starts.find_gpu_label(user_options, offer.catalog))

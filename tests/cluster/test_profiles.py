@@ -97,8 +97,11 @@ def test_a_profile_that_is_not_offered_is_refused_and_counts_as_no_failure(
     assert visit(servers, "guesser", "/hub/home") != ""
 
 
-def test_the_form_is_kubespawners(servers: Servers) -> None:
-    shown = visit(servers, "reader", "/hub/spawn")
+@pytest.mark.smoke
+def test_kubespawners_form_says_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
+    with servers.running({"holder": {"profile": "one"}}):
+        shown = visit(servers, "reader", "/hub/spawn")
 
-    assert "All GPUs" in shown
-    assert "Customize" not in shown
+    assert "One GPU 1 × A100 40 GB Starts now: room for 3 like this." in shown
+    assert "All GPUs 4 × A100 40 GB Will wait: only 3 of 4 are free. You'd be next in line." in shown
+    assert "Too large Can't start: no node has 900 GiB of memory" in shown

@@ -23,13 +23,13 @@ from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.request.selection import summarize_selection
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, use_language
 from gpuspawner.core.units.duration import format_duration
+from gpuspawner.hub.form.profiles import find_profile_name
 from gpuspawner.hub.form.rendering import render_template
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.pod.patch import read_chosen_gpus
 from gpuspawner.hub.pod.run_time import find_end_time, read_run_time_s
 from gpuspawner.hub.request.languages import note_request_language
-from gpuspawner.hub.request.profiles import find_profile_name
 
 HOME_PAGE_VARIABLE = "gpuspawner_home"
 """JupyterHub's template variable that holds the :class:`HomePage`."""

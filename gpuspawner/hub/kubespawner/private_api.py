@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -103,6 +103,10 @@ PRIVATE_NAMES = (
         is_overridden=True,
     ),
     PrivateName(KubeSpawner, "_apply_overrides", "no server starts", ("spawner_override",)),
+    PrivateName(KubeSpawner, "_get_initialized_profile_list", _FORM, ("profile_list",)),
+    PrivateName(KubeSpawner, "_render_options_form", _FORM, ("profile_list",)),
+    PrivateName(KubeSpawner, "_sorted_dict_values", _FORM, ("src",)),
+    PrivateName(KubeSpawner, "_load_profile", "a profile's values stay", ("slug", "profile_list"), is_overridden=True),
     PrivateName(KubeSpawner, "_validate_user_options", _NO_PROFILES, ("profile_list",), is_overridden=True),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
@@ -196,6 +200,9 @@ class _Spawner(Protocol):
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
     async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
     def _apply_overrides(self, spawner_override: dict[str, Any]) -> None: ...
+    def _get_initialized_profile_list(self, profile_list: Sequence[Any]) -> list[dict[str, Any]]: ...
+    def _render_options_form(self, profile_list: Sequence[Any]) -> str: ...
+    def _sorted_dict_values(self, src: Any) -> Any: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
     async def _start_watching_events(self) -> object: ...
@@ -434,6 +441,22 @@ def apply_overrides(spawner: object, override: dict[str, Any]) -> None:
     :param override: name of a trait → its value; KubeSpawner merges a mapping into the trait's mapping in place.
     """
     cast("_Spawner", spawner)._apply_overrides(override)
+
+
+def list_profiles(spawner: object, profile_list: Any) -> Sequence[Mapping[str, Any]]:
+    """Return the profiles of a ``profile_list`` that is a list or a mapping, in KubeSpawner's order."""
+    profiles: Sequence[Mapping[str, Any]] = cast("_Spawner", spawner)._sorted_dict_values(profile_list)
+    return profiles
+
+
+def complete_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return copies of profiles, with the slugs and defaults that KubeSpawner gives them."""
+    return cast("_Spawner", spawner)._get_initialized_profile_list(profiles)
+
+
+def render_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) -> str:
+    """Return KubeSpawner's form of profiles, a template that JupyterHub renders."""
+    return cast("_Spawner", spawner)._render_options_form(profiles)
 
 
 def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None:

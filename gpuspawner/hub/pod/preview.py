@@ -70,6 +70,22 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
     duplicate.get_env, duplicate.get_args = dict, list
 
 
+def copy_for_profiles(spawner: SpawnerT) -> SpawnerT:
+    """Return a copy of a spawner into which KubeSpawner can load a profile, without the admin's functions.
+
+    :param spawner: the user's spawner; it stays unchanged.
+    """
+    _drop_functions(duplicate := copy_spawner(spawner))
+    _copy_mappings(duplicate)
+    return duplicate
+
+
+def _copy_mappings(duplicate: PodBuildingSpawner) -> None:
+    """Copy the values of a spawner's traits, because overrides are merged into them in place."""
+    values = private_api.get_trait_values(duplicate)
+    values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
+
+
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     """Return a spawner for a form, with the trait values that ``group_overrides`` sets at the user's starts.
 
@@ -80,9 +96,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     if not spawner.group_overrides:
         return spawner
     duplicate = copy_spawner(spawner)
-    values = private_api.get_trait_values(duplicate)
-    # JupyterHub merges an override into a trait's dict in place; this must not change the original spawner.
-    values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
+    _copy_mappings(duplicate)
     duplicate.log = _FormLog(spawner.log)
     await duplicate.apply_group_overrides()
     duplicate.log = spawner.log

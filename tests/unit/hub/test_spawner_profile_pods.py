@@ -158,14 +158,14 @@ async def test_a_modify_pod_hook_gets_this_pod_once_and_has_the_last_word(
     assert pod["metadata"]["labels"] == {**expected["metadata"]["labels"], "from-the-hook": "yes"}
 
 
-async def test_a_pod_does_not_differ_after_other_starts_of_the_same_server(make_spawner: MakeSpawner):
-    """KubeSpawner leaves what a profile has set on the spawner, which JupyterHub may use again."""
+async def test_a_profile_leaves_nothing_for_the_next_start_of_the_same_server(make_spawner: MakeSpawner):
+    """KubeSpawner itself leaves what a profile has set in the spawner, which JupyterHub may use again."""
     traits = {**TRAITS, "profile_list": PROFILES}
     ours = make_spawner(settings={}, kubespawner=copy.deepcopy(traits))
-    plain = plain_spawner(copy.deepcopy(traits))
     for slug in ("a100", "plain", "all", "a100"):
-        expected = await plain_pod(ours, plain, options={"profile": slug})
+        expected = await plain_pod(ours, plain_spawner(copy.deepcopy(traits)), options={"profile": slug})
         assert without_our_annotations(await pod_of(ours, {"profile": slug})) == expected
+        ours.clear_state()
 
 
 async def test_the_admins_profiles_stay_as_they_are(make_spawner: MakeSpawner):

@@ -8,8 +8,8 @@ import pytest
 
 from gpuspawner.core.text.i18n import use_language
 from gpuspawner.hub.errors import RefusedProfile, RefusedStart
+from gpuspawner.hub.form.profiles import check_profile, find_profile_name
 from gpuspawner.hub.request.languages import load_languages
-from gpuspawner.hub.request.profiles import check_profile, find_profile_name
 
 SIZE = {"choices": {"small": {"display_name": "Small", "default": True}, "big": {"display_name": "Big"}}}
 TAG = {

@@ -1,0 +1,248 @@
+"""KubeSpawner's profiles, for hubs with a ``profile_list`` and without settings of gpuspawner.
+
+The form, the user options and the pods are KubeSpawner's. :func:`add_outlooks` adds to the form what each profile
+gives: its GPUs, and when a server with it would start. :func:`check_profile` refuses wrong choices in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kubespawner import KubeSpawner
+from markupsafe import Markup
+from slugify import slugify
+from typing_extensions import override
+
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
+from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.verdict.wording import format_verdict
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.errors import RefusedProfile
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.metrics import registry, starts
+from gpuspawner.hub.pod.patch import annotate_pod, read_chosen_gpus
+from gpuspawner.hub.pod.preview import copy_for_profiles, list_new_claims, serialize_for_scheduling
+from gpuspawner.hub.trait_overrides import TraitOverrides
+
+_MAX_PROFILES = 30
+"""Maximum number of profiles with a prediction. The limit saves time, because KubeSpawner builds a pod for each."""
+_TEMPLATE = "form.html"
+_CLASSES = {
+    Outcome.NOW: "text-success-emphasis",
+    Outcome.AFTER_SCALE_UP: "text-success-emphasis",
+    Outcome.WAITS: "text-warning-emphasis",
+    Outcome.NEVER: "text-danger-emphasis",
+    Outcome.UNKNOWN: "text-body-secondary",
+}
+"""Outcome of a verdict → class of Bootstrap, which JupyterHub's pages use in the light and in the dark."""
+
+
+class ProfileForm(KubeSpawner):
+    """The part of :class:`~gpuspawner.hub.spawner.GPUSpawner` that handles KubeSpawner's profiles.
+
+    :ivar start_state: the state of the last start.
+    """
+
+    start_state: Any
+    trait_overrides: TraitOverrides
+
+    async def load_profile(self, catalog: Catalog) -> None:
+        """Apply the profile in the user options as KubeSpawner does; the pod then says which GPUs it asks for.
+
+        :param catalog: the GPU types of the hub.
+        """
+        await super().load_user_options()
+        self.trait_overrides.patch = partial(self._note_profile, catalog=catalog)
+
+    @override
+    def _validate_user_options(self, profile_list: Any) -> None:
+        # KubeSpawner's errors would count as failures of the hub, although users may send any options.
+        self.start_state.profile = check_profile(
+            self.user_options, profile_list, validate=super()._validate_user_options
+        )
+
+    @override
+    def _load_profile(self, slug: Any, profile_list: Any) -> None:
+        # JupyterHub may reuse this spawner, and KubeSpawner leaves a profile's values in it.
+        traits = {
+            trait for profile in profile_list for override in list_profile_overrides(profile) for trait in override
+        }
+        self.trait_overrides.assign({trait: getattr(self, trait, None) for trait in traits if self.has_trait(trait)})
+        super()._load_profile(slug, profile_list)
+
+    def _note_profile(self, pod: Any, *, catalog: Catalog) -> Any:
+        """Return the pod of a profile, with annotations about its GPUs, and note them for pages and metrics."""
+        with use_language(ENGLISH):  # Admins and programs read the annotations.
+            annotated = annotate_pod(pod, catalog, profile=self.start_state.profile)
+        self.start_state.annotations = annotated.metadata.annotations
+        self.start_state.is_pod_built.set()
+        gpus = read_chosen_gpus(annotated.metadata.annotations)
+        self.start_state.feed.gpu = catalog.gpus.get(gpus.slug)
+        starts.note_gpu(self, gpus.slug or registry.OTHER_LABEL if gpus.text else registry.NO_GPU)
+        return annotated
+
+
+async def add_outlooks(
+    spawner: ProfileForm, profiles: Sequence[Mapping[str, Any]], *, offer: Offer
+) -> Sequence[Mapping[str, Any]]:
+    """Return profiles whose descriptions end with their GPUs and a prediction, as far as the hub knows them.
+
+    The profiles stay unchanged if the admin has a template for the form: it may show a description as plain text. A
+    profile whose override is a function gets no prediction, because KubeSpawner calls the function only at a start.
+
+    :param spawner: the user's spawner; it stays unchanged.
+    :param profiles: the profiles, as the admin has written them.
+    :param offer: what the hub offers now.
+    """
+    if spawner.profile_form_template or _has_own_template(spawner.additional_profile_form_template_paths):
+        return profiles
+    completed = private_api.complete_profiles(spawner, profiles)
+    described: list[Mapping[str, Any]] = list(profiles)
+    for number, profile in enumerate(completed[:_MAX_PROFILES]):
+        await asyncio.sleep(0)  # let the hub answer other requests
+        try:
+            outlook = await _find_outlook(spawner, completed, slug=profile["slug"], offer=offer)
+        except Exception:  # log any exception: the form must also open if the pod of one profile cannot be built
+            spawner.log.exception("Cannot predict whether a profile starts")
+            continue
+        if outlook:
+            description = Markup(profile.get("description") or "")  # noqa: S704 - HTML of the admin
+            described[number] = {**profiles[number], "description": description + outlook}
+    return described
+
+
+def _has_own_template(folders: Iterable[str]) -> bool:
+    return any((Path(folder) / _TEMPLATE).is_file() for folder in folders)
+
+
+async def _find_outlook(
+    spawner: ProfileForm, profiles: Sequence[Mapping[str, Any]], *, slug: str, offer: Offer
+) -> Markup:
+    profile = next(profile for profile in profiles if profile["slug"] == slug)
+    overrides = list(list_profile_overrides(profile, defaults_only=True))
+    if any(callable(value) for override in overrides for value in override.values()):
+        return Markup()
+    duplicate = copy_for_profiles(spawner)
+    duplicate.start_state = type(spawner.start_state)()
+    duplicate.profile_list, duplicate.user_options = list(profiles), {"profile": slug}
+    try:
+        await duplicate.load_profile(offer.catalog)
+    except RefusedProfile:
+        return Markup()
+    pod = await duplicate.get_pod_manifest()
+    manifest = serialize_for_scheduling(duplicate, pod)
+    located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(duplicate))
+    verdict, gpu = Verdict(outcome=Outcome.UNKNOWN), duplicate.start_state.feed.gpu
+    if located is not None:
+        queue = await offer.read_queue(manifest, located, is_namespace_sure=not duplicate.enable_user_namespaces)
+        verdict = offer.predict_verdict(located, gpu=gpu, queue=queue, start_timeout_s=float(duplicate.start_timeout))
+        verdict = await offer.add_node_growth(verdict, gpu=gpu)
+    gpus = read_chosen_gpus(pod.metadata.annotations).text
+    return _format_outlook(gpus, verdict, is_default=_has_other_pods(profile, overrides))
+
+
+def _has_other_pods(profile: Mapping[str, Any], defaults: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a choice that is no default may change more of the pod than its image."""
+    others = [override for override in list_profile_overrides(profile) if override not in defaults]
+    return any(override.keys() - {"image"} for override in others)
+
+
+def _format_outlook(gpus: str, verdict: Verdict, *, is_default: bool) -> Markup:
+    lines = [("fw-semibold", gpus)]
+    if is_default:
+        lines.append(("text-body-secondary", gettext("With the choices selected at first:")))
+    # That the hub cannot predict a start is no news at each profile, but that no node of its kind runs is.
+    if verdict.outcome is not Outcome.UNKNOWN or verdict.may_add_node:
+        lines.append((_CLASSES[verdict.outcome], format_verdict(verdict)))
+    html = Markup().join(
+        Markup('<span class="d-block {}">{}</span>').format(name, text) for name, text in lines if text
+    )
+    # JupyterHub renders the form as a template: texts, such as labels of nodes, must not be code in it.
+    return Markup(html.replace("{", "&#123;"))  # noqa: S704 - escaped above
+
+
+def check_profile(
+    options: Any, profiles: Sequence[Mapping[str, Any]] | None, *, validate: Callable[[Any], None]
+) -> str:
+    """Return the name of the profile that the user has chosen, or of the default profile; empty without profiles.
+
+    :param options: the user options, any JSON value.
+    :param profiles: the profiles, as KubeSpawner has completed them.
+    :param validate: KubeSpawner's own check of the options.
+    :raises RefusedProfile: there is no such profile, or no such choice in one of its options.
+    """
+    asked = as_dict(options)
+    slug = asked.get("profile")
+    known: dict[Any, Mapping[str, Any]] = {}
+    for profile in profiles or ():
+        known.setdefault(profile["slug"], profile)  # of several profiles with one slug, KubeSpawner takes the first
+    if slug and known and (not isinstance(slug, str) or slug not in known):
+        message = gettext("There is no profile {value}.", value=quote(slug))
+        raise RefusedProfile(join_sentences(message, gettext("Offered: {choices}.", choices=format_list(known))))
+    try:
+        validate(profiles)
+    except (TypeError, ValueError) as error:
+        raise RefusedProfile(str(error)) from error
+    if not known:
+        return ""
+    chosen = known[slug] if slug else next((profile for profile in known.values() if profile.get("default")), {})
+    _check_choices(asked, chosen)
+    return str(chosen.get("display_name", ""))
+
+
+def find_profile_name(profile_list: object, slug: str) -> str:
+    """Return the name of a profile for users, or the slug for an unknown profile and for a list that is a function.
+
+    :param profile_list: the admin's ``profile_list``.
+    :param slug: slug of the profile.
+    """
+    profiles = profile_list.values() if isinstance(profile_list, Mapping) else profile_list
+    for profile in profiles if isinstance(profiles, Iterable) else ():
+        name = as_text(as_dict(profile).get("display_name"))
+        if slug == (as_dict(profile).get("slug") or slugify(name)):
+            return name
+    return slug
+
+
+def list_profile_overrides(profile: Mapping[str, Any], *, defaults_only: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield each ``kubespawner_override`` of a profile and of the choices in its lists.
+
+    :param profile: the profile, as KubeSpawner has completed it.
+    :param defaults_only: whether to leave out choices that are no defaults, and text fields.
+    """
+    yield as_dict(profile.get("kubespawner_override"))
+    for option in as_dict(profile.get("profile_options")).values():
+        for choice in as_dict(as_dict(option).get("choices")).values():
+            if not defaults_only or as_dict(choice).get("default"):
+                yield as_dict(as_dict(choice).get("kubespawner_override"))
+        if not defaults_only:
+            yield as_dict(as_dict(as_dict(option).get("unlisted_choice")).get("kubespawner_override"))
+
+
+def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> None:
+    """Refuse a choice that a list of the profile lacks.
+
+    KubeSpawner's own check accepts an unknown entry, and then fails. It checks nothing if the options name no profile,
+    and then starts the default profile with them.
+    """
+    for key, option in as_dict(profile.get("profile_options")).items():
+        name, choice, text = sanitize_name(key), options.get(key), options.get(f"{key}--unlisted-choice")
+        choices, field = list(as_dict(as_dict(option).get("choices"))), as_dict(as_dict(option).get("unlisted_choice"))
+        if text:
+            pattern = as_text(field.get("validation_regex"))
+            is_offered = field.get("enabled") and isinstance(text, str) and re.match(pattern, text)
+        else:
+            is_offered = not choice or choice in choices
+        if not is_offered:
+            message = gettext("{choice}: there is no entry {value}.", choice=name, value=quote(text or choice))
+            raise RefusedProfile(message)
+        if not (text or choice or choices):
+            raise RefusedProfile(f"Unable to determine a default choice for {name}.")
