@@ -40,7 +40,7 @@ from gpuspawner.hub.errors import (
 )
 from gpuspawner.hub.form.links import check_link
 from gpuspawner.hub.form.live import build_form
-from gpuspawner.hub.form.profiles import add_outlooks
+from gpuspawner.hub.form.profiles import add_verdicts
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
@@ -132,12 +132,11 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         return super()._options_form_default()
 
     async def _show_profiles(self, _: KubeSpawner) -> str:
-        profiles = self.profile_list
-        if callable(profiles):
-            profiles = await maybe_future(profiles(self))
-        profiles = private_api.list_profiles(self, profiles)
+        found = self.profile_list
+        profiles = await maybe_future(found(self)) if callable(found) else private_api.list_profiles(self, found)
         try:
-            profiles = await add_outlooks(self, profiles, offer=await self.make_offer())
+            judged = await copy_with_group_overrides(self)
+            profiles = await add_verdicts(judged, profiles, offer=await self.make_offer())
         except Exception:  # log any exception: KubeSpawner's form needs nothing of it
             self.log.exception("Cannot predict which profiles start")
         return private_api.render_profiles(self, profiles)
@@ -244,12 +243,13 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
         First check the options, unless ``apply_user_options`` has checked the same options with the same catalog.
         """
+        self.start_state.has_read_options = True
         offer = await self.make_offer()
         if self.shows_own_form:
             await self._apply_fields(offer)
         else:
             starts.begin_measuring(self, registry.OTHER_LABEL)
-            await self.load_profile(offer.catalog)
+            await self.apply_profile(offer.catalog)
             self.start_state.is_admitted = True
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
 
@@ -312,7 +312,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         was_canceled = failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self)
         if self.start_state.is_admitted and not was_canceled:
             self._stored_options = self.user_options
-        elif was_canceled or failure is not None:
+        elif (was_canceled or failure is not None) and (self.shows_own_form or self.start_state.has_read_options):
             # JupyterHub committed the options to its database when the start began, and commits again after
             # clear_state(). Restore the options of the last start that was neither refused nor canceled, unless an
             # admin has changed the options in the database since the start began.
@@ -459,6 +459,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             return
         try:
             draft = await draft_pod(self) if pod is None else pod
+            if not self.shows_own_form:
+                self.note_profile_pod(draft)
             await preflight(draft)
         except Exception:
             self.start_state.is_refused = True

@@ -123,7 +123,7 @@ def index_images(images: Iterable[Image]) -> dict[str, Image]:
     """Return a mapping for :attr:`.CustomImages.listed`: image reference → image.
 
     Images whose reference cannot be parsed are missing. Of several images with one reference, the first one counts,
-    without the facts in which another one differs: what the image contains is then unknown.
+    without what another one declares differently: what the image contains is then unknown, and nothing is overridden.
 
     :param images: images of the settings or of a catalog.
     """
@@ -137,6 +137,7 @@ def index_images(images: Iterable[Image]) -> dict[str, Image]:
                 cuda=first.cuda if first.cuda == image.cuda else None,
                 vendors=first.vendors if first.vendors == image.vendors else None,
                 architectures=first.architectures if first.architectures == image.architectures else (),
+                overrides=first.overrides if first.overrides == image.overrides else {},
             )
     return listed
 

@@ -1,7 +1,7 @@
 """KubeSpawner's profiles, for hubs with a ``profile_list`` and without settings of gpuspawner.
 
-The form, the user options and the pods are KubeSpawner's. :func:`add_outlooks` adds to the form what each profile
-gives: its GPUs, and when a server with it would start. :func:`check_profile` refuses wrong choices in words.
+The form, the user options and the pods are KubeSpawner's. :func:`add_verdicts` adds each profile's GPUs and verdict to
+the form. :func:`check_profile` refuses wrong choices in words.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from slugify import slugify
 from typing_extensions import override
 
 from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
@@ -33,7 +34,7 @@ from gpuspawner.hub.pod.preview import copy_for_profiles, list_new_claims, seria
 from gpuspawner.hub.trait_overrides import TraitOverrides
 
 _MAX_PROFILES = 30
-"""Maximum number of profiles with a prediction. The limit saves time, because KubeSpawner builds a pod for each."""
+"""Maximum number of profiles with a verdict. The limit saves time, because KubeSpawner builds a pod for each."""
 _TEMPLATE = "form.html"
 _CLASSES = {
     Outcome.NOW: "text-success-emphasis",
@@ -44,17 +45,21 @@ _CLASSES = {
 }
 """Outcome of a verdict → class of Bootstrap, which JupyterHub's pages use in the light and in the dark."""
 
+_RENAMED = {"image_spec": "image"}
+"""Old name of a trait of KubeSpawner, which is no trait any more → its name."""
 
-class ProfileForm(KubeSpawner):
+
+class ProfileSupport(KubeSpawner):
     """The part of :class:`~gpuspawner.hub.spawner.GPUSpawner` that handles KubeSpawner's profiles.
 
     :ivar start_state: the state of the last start.
     """
 
     start_state: Any
+    start_timeout: int
     trait_overrides: TraitOverrides
 
-    async def load_profile(self, catalog: Catalog) -> None:
+    async def apply_profile(self, catalog: Catalog) -> None:
         """Apply the profile in the user options as KubeSpawner does; the pod then says which GPUs it asks for.
 
         :param catalog: the GPU types of the hub.
@@ -73,10 +78,24 @@ class ProfileForm(KubeSpawner):
     def _load_profile(self, slug: Any, profile_list: Any) -> None:
         # JupyterHub may reuse this spawner, and KubeSpawner leaves a profile's values in it.
         traits = {
-            trait for profile in profile_list for override in list_profile_overrides(profile) for trait in override
+            _RENAMED.get(trait, trait)
+            for profile in profile_list
+            for override in list_profile_overrides(profile)
+            for trait in override
         }
-        self.trait_overrides.assign({trait: getattr(self, trait, None) for trait in traits if self.has_trait(trait)})
+        self.trait_overrides.assign({trait: getattr(self, trait) for trait in traits if hasattr(self, trait)})
+        start_timeout = self.start_timeout
         super()._load_profile(slug, profile_list)
+        # JupyterHub has read the timeout before, so a longer one of a profile has no effect.
+        self.start_timeout = min(start_timeout, self.start_timeout)
+
+    def note_profile_pod(self, pod: Any) -> None:
+        """Annotate a pod again, after the admin's ``modify_pod_hook``, which may have changed its GPUs.
+
+        :param pod: the pod; it stays unchanged if a hook has returned something else than a model.
+        """
+        if self.trait_overrides.patch is not None and hasattr(getattr(pod, "metadata", None), "annotations"):
+            pod.metadata.annotations = self.trait_overrides.patch(pod).metadata.annotations
 
     def _note_profile(self, pod: Any, *, catalog: Catalog) -> Any:
         """Return the pod of a profile, with annotations about its GPUs, and note them for pages and metrics."""
@@ -90,83 +109,109 @@ class ProfileForm(KubeSpawner):
         return annotated
 
 
-async def add_outlooks(
-    spawner: ProfileForm, profiles: Sequence[Mapping[str, Any]], *, offer: Offer
+async def add_verdicts(
+    spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]], *, offer: Offer
 ) -> Sequence[Mapping[str, Any]]:
-    """Return profiles whose descriptions end with their GPUs and a prediction, as far as the hub knows them.
+    """Return profiles whose descriptions end with their GPUs and a verdict, as far as the hub knows them.
 
-    The profiles stay unchanged if the admin has a template for the form: it may show a description as plain text. A
-    profile whose override is a function gets no prediction, because KubeSpawner calls the function only at a start.
+    The profiles stay unchanged if the admin has a template for the form, which may show a description as plain text, or
+    a subclass that loads or shows profiles in another way. A profile whose override is a function gets no verdict,
+    because KubeSpawner calls the function only at a start.
 
-    :param spawner: the user's spawner; it stays unchanged.
+    :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
     :param profiles: the profiles, as the admin has written them.
     :param offer: what the hub offers now.
     """
-    if spawner.profile_form_template or _has_own_template(spawner.additional_profile_form_template_paths):
+    if _is_changed(spawner):
         return profiles
     completed = private_api.complete_profiles(spawner, profiles)
     described: list[Mapping[str, Any]] = list(profiles)
     for number, profile in enumerate(completed[:_MAX_PROFILES]):
         await asyncio.sleep(0)  # let the hub answer other requests
         try:
-            outlook = await _find_outlook(spawner, completed, slug=profile["slug"], offer=offer)
+            html = await _describe_verdict(spawner, profile, offer=offer)
         except Exception:  # log any exception: the form must also open if the pod of one profile cannot be built
-            spawner.log.exception("Cannot predict whether a profile starts")
+            spawner.log.exception("Cannot predict whether the profile %s starts", quote(profile["slug"]))
             continue
-        if outlook:
+        if html:
             description = Markup(profile.get("description") or "")  # noqa: S704 - HTML of the admin
-            described[number] = {**profiles[number], "description": description + outlook}
+            described[number] = {**profiles[number], "description": description + html}
     return described
 
 
-def _has_own_template(folders: Iterable[str]) -> bool:
-    return any((Path(folder) / _TEMPLATE).is_file() for folder in folders)
+def _is_changed(spawner: ProfileSupport) -> bool:
+    kind: Any = type(spawner)
+    has_template = any(
+        (Path(folder) / _TEMPLATE).is_file() for folder in spawner.additional_profile_form_template_paths
+    )
+    is_loaded_by_us = kind.load_user_options.__module__.startswith("gpuspawner.")
+    is_shown_by_kubespawner = private_api.renders_profiles_as_kubespawner(spawner)
+    return bool(spawner.profile_form_template or has_template) or not (is_loaded_by_us and is_shown_by_kubespawner)
 
 
-async def _find_outlook(
-    spawner: ProfileForm, profiles: Sequence[Mapping[str, Any]], *, slug: str, offer: Offer
-) -> Markup:
-    profile = next(profile for profile in profiles if profile["slug"] == slug)
-    overrides = list(list_profile_overrides(profile, defaults_only=True))
+async def _describe_verdict(spawner: ProfileSupport, profile: Mapping[str, Any], *, offer: Offer) -> Markup:
+    overrides = list_profile_overrides(profile, defaults_only=True)
     if any(callable(value) for override in overrides for value in override.values()):
         return Markup()
     duplicate = copy_for_profiles(spawner)
     duplicate.start_state = type(spawner.start_state)()
-    duplicate.profile_list, duplicate.user_options = list(profiles), {"profile": slug}
+    duplicate.profile_list, duplicate.user_options = [profile], {"profile": profile["slug"]}
     try:
-        await duplicate.load_profile(offer.catalog)
+        await duplicate.apply_profile(offer.catalog)
     except RefusedProfile:
         return Markup()
     pod = await duplicate.get_pod_manifest()
+    gpus = read_chosen_gpus(pod.metadata.annotations).text
     manifest = serialize_for_scheduling(duplicate, pod)
     located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(duplicate))
     verdict, gpu = Verdict(outcome=Outcome.UNKNOWN), duplicate.start_state.feed.gpu
-    if located is not None:
+    if located is not None and not await _exceeds_quota(located, offer=offer):
         queue = await offer.read_queue(manifest, located, is_namespace_sure=not duplicate.enable_user_namespaces)
         verdict = offer.predict_verdict(located, gpu=gpu, queue=queue, start_timeout_s=float(duplicate.start_timeout))
         verdict = await offer.add_node_growth(verdict, gpu=gpu)
-    gpus = read_chosen_gpus(pod.metadata.annotations).text
-    return _format_outlook(gpus, verdict, is_default=_has_other_pods(profile, overrides))
+    return _format_html(gpus, verdict, has_choices=_has_other_pods(profile))
 
 
-def _has_other_pods(profile: Mapping[str, Any], defaults: Sequence[Mapping[str, Any]]) -> bool:
+async def _exceeds_quota(pod: Pod, *, offer: Offer) -> bool:
+    """Return whether a pod requests more than the namespace's quotas leave: then it does not start."""
+    quota = await offer.read_quota(pod.namespace)
+    left = {} if quota is None else quota.left
+    return any(number > left.get(f"requests.{name}", number) for name, number in pod.requests.items())
+
+
+def _has_other_pods(profile: Mapping[str, Any]) -> bool:
     """Return whether a choice that is no default may change more of the pod than its image."""
-    others = [override for override in list_profile_overrides(profile) if override not in defaults]
-    return any(override.keys() - {"image"} for override in others)
+    for option in as_dict(profile.get("profile_options")).values():
+        default, *others = _list_choice_overrides(as_dict(option))
+        if any(_drop_image(other) != _drop_image(default) for other in others):
+            return True
+    return False
 
 
-def _format_outlook(gpus: str, verdict: Verdict, *, is_default: bool) -> Markup:
+def _list_choice_overrides(option: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the overrides of an option's choices, that of the default choice first."""
+    choices = sorted(as_dict(option.get("choices")).values(), key=lambda choice: not as_dict(choice).get("default"))
+    field = as_dict(option.get("unlisted_choice"))
+    entries = [*choices, *([field] if field.get("enabled") else [])]
+    return [as_dict(as_dict(entry).get("kubespawner_override")) for entry in entries] or [{}]
+
+
+def _drop_image(override: Mapping[str, Any]) -> dict[str, Any]:
+    return {trait: value for trait, value in override.items() if trait != "image"}
+
+
+def _format_html(gpus: str, verdict: Verdict, *, has_choices: bool) -> Markup:
     lines = [("fw-semibold", gpus)]
-    if is_default:
-        lines.append(("text-body-secondary", gettext("With the choices selected at first:")))
+    if has_choices:
+        lines.append(("text-body-secondary", gettext("With its default choices:")))
     # That the hub cannot predict a start is no news at each profile, but that no node of its kind runs is.
     if verdict.outcome is not Outcome.UNKNOWN or verdict.may_add_node:
         lines.append((_CLASSES[verdict.outcome], format_verdict(verdict)))
-    html = Markup().join(
+    elif has_choices:
+        lines.pop()
+    return Markup().join(
         Markup('<span class="d-block {}">{}</span>').format(name, text) for name, text in lines if text
     )
-    # JupyterHub renders the form as a template: texts, such as labels of nodes, must not be code in it.
-    return Markup(html.replace("{", "&#123;"))  # noqa: S704 - escaped above
 
 
 def check_profile(
@@ -193,9 +238,10 @@ def check_profile(
         raise RefusedProfile(str(error)) from error
     if not known:
         return ""
-    chosen = known[slug] if slug else next((profile for profile in known.values() if profile.get("default")), {})
+    # Like KubeSpawner, take the first default of the whole list, of which several may have one slug.
+    chosen = known[slug] if slug else next((profile for profile in profiles or () if profile.get("default")), {})
     _check_choices(asked, chosen)
-    return str(chosen.get("display_name", ""))
+    return _format_name(chosen)
 
 
 def find_profile_name(profile_list: object, slug: str) -> str:
@@ -206,10 +252,15 @@ def find_profile_name(profile_list: object, slug: str) -> str:
     """
     profiles = profile_list.values() if isinstance(profile_list, Mapping) else profile_list
     for profile in profiles if isinstance(profiles, Iterable) else ():
-        name = as_text(as_dict(profile).get("display_name"))
-        if slug == (as_dict(profile).get("slug") or slugify(name)):
-            return name
+        entry = as_dict(profile)
+        if slug == (entry.get("slug") or slugify(as_text(entry.get("display_name")))):
+            return _format_name(entry)
     return slug
+
+
+def _format_name(profile: Mapping[str, Any]) -> str:
+    """Return a profile's name as text: KubeSpawner's form shows it as HTML."""
+    return Markup(profile.get("display_name", "")).striptags()  # noqa: S704 - becomes text
 
 
 def list_profile_overrides(profile: Mapping[str, Any], *, defaults_only: bool = False) -> Iterator[Mapping[str, Any]]:
@@ -237,7 +288,7 @@ def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> No
         name, choice, text = sanitize_name(key), options.get(key), options.get(f"{key}--unlisted-choice")
         choices, field = list(as_dict(as_dict(option).get("choices"))), as_dict(as_dict(option).get("unlisted_choice"))
         if text:
-            pattern = as_text(field.get("validation_regex"))
+            pattern: Any = field.get("validation_regex") or ""
             is_offered = field.get("enabled") and isinstance(text, str) and re.match(pattern, text)
         else:
             is_offered = not choice or choice in choices

@@ -454,6 +454,12 @@ def complete_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) ->
     return cast("_Spawner", spawner)._get_initialized_profile_list(profiles)
 
 
+def renders_profiles_as_kubespawner(spawner: object) -> bool:
+    """Return whether no subclass of the admin renders the form of profiles in another way."""
+    kind: Any = type(spawner)
+    return kind._render_options_form is KubeSpawner._render_options_form
+
+
 def render_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) -> str:
     """Return KubeSpawner's form of profiles, a template that JupyterHub renders."""
     return cast("_Spawner", spawner)._render_options_form(profiles)

@@ -110,12 +110,15 @@ def lay_over(spawner: ChoosingSpawner, override: TraitValues) -> None:
     """Set traits as KubeSpawner does for a profile's ``kubespawner_override``, until they are restored.
 
     :param spawner: the spawner of the server.
-    :param override: name of a trait → its value. A mapping is merged into the trait's mapping; null removes a key.
+    :param override: name of a trait → its value. A mapping is merged into the trait's mapping; null removes a key. A
+        function is the value of a trait such as ``modify_pod_hook``; KubeSpawner would call it for the value.
     """
+    spawner.trait_overrides.assign({trait: value for trait, value in override.items() if callable(value)})
+    data = {trait: value for trait, value in override.items() if not callable(value)}
     # KubeSpawner merges into a trait's mapping in place, so let it merge into a copy.
-    own = {trait: getattr(spawner, trait, None) for trait in override}
-    spawner.trait_overrides.assign({trait: _make_room(value, override[trait]) for trait, value in own.items()})
-    private_api.apply_overrides(spawner, copy_nested(dict(override)))
+    own = {trait: getattr(spawner, trait, None) for trait in data}
+    spawner.trait_overrides.assign({trait: _make_room(value, data[trait]) for trait, value in own.items()})
+    private_api.apply_overrides(spawner, copy_nested(data))
 
 
 def _make_room(own: Any, changes: Any) -> Any:
@@ -250,7 +253,13 @@ def _append_new(own: Any, entries: Iterable[dict[str, Any]], *, model: type[Any]
     if not isinstance(own, list | None):
         raise TypeError(f"must be a list, not {type(own).__name__}")
     known = serialize_models(own) or []
-    return [*(own or []), *(get_k8s_model(model, entry) for entry in entries if entry not in known)]
+    new = [entry for entry in entries if entry not in known]
+    # A hook can rely on elements of one type.
+    return [*(own or []), *(new if _has_json(own) else [get_k8s_model(model, entry) for entry in new])]
+
+
+def _has_json(own: Any) -> bool:
+    return any(isinstance(entry, dict) for entry in own or ())
 
 
 def _add_node_affinity(own: Any, placement: PodRequirements) -> Any:
@@ -437,7 +446,8 @@ def _isolate_container(own: Any, resources: Collection[str]) -> Any:
     kept = {kind: drop_gpu_resources(amounts[kind], resources) for kind in ("limits", "requests") if kind in amounts}
     shown = _find_shown_variables(kept.get("limits"))
     hidden = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in shown}
-    container["env"] = _merge_variables(container.get("env"), hidden, removed=GPU_HIDING_ENVIRONMENT)
+    variables = _merge_variables(container.get("env"), hidden, removed=GPU_HIDING_ENVIRONMENT)
+    container["env"] = serialize_models(variables)
     if amounts:
         container["resources"] = {**amounts, **kept}
     return container if isinstance(own, dict) else get_k8s_model(V1Container, container)
@@ -470,7 +480,8 @@ def _merge_variables(
     kept = [variable for variable in own or [] if read_variable_name(variable) not in removed]
     names = {read_variable_name(variable) for variable in kept}
     added = {**{name: value for name, value in information.items() if name not in names}, **environment}
-    new = {name: V1EnvVar(name=name, value=value) for name, value in added.items()}
+    make = dict if _has_json(own) else V1EnvVar
+    new = {name: make(name=name, value=value) for name, value in added.items()}
     references = {name: _REFERENCE.findall(value) for name, value in added.items()}
     first = [variable for name, variable in new.items() if not references[name]]
     last = _sort_by_reference({name: found for name, found in references.items() if found})

@@ -77,6 +77,7 @@ def copy_for_profiles(spawner: SpawnerT) -> SpawnerT:
     """
     _drop_functions(duplicate := copy_spawner(spawner))
     _copy_mappings(duplicate)
+    duplicate.log = _FormLog(spawner.log)
     return duplicate
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from gpuspawner.hub.form.profiles import ProfileForm
+from gpuspawner.hub.form.profiles import ProfileSupport
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.start import endings
 from gpuspawner.hub.start.open_starts import OpenStarts
@@ -27,7 +27,7 @@ _REMOVED_S = 1.0
 """Seconds after the deletion of a server's volume claim in which JupyterHub removes the server's row."""
 
 
-class ServerLife(ProfileForm):
+class ServerLife(ProfileSupport):
     """The part of :class:`~gpuspawner.hub.spawner.GPUSpawner` that answers JupyterHub's questions about the server.
 
     :ivar open_starts: the starts that run, or that were cancelled or have failed.

@@ -27,6 +27,7 @@ class StartState:
     :param avoided: node selector expressions that keep a server without a GPU off GPU nodes; empty for a server with a
         GPU.
     :param profile: name of KubeSpawner's profile that the user has chosen; empty for a choice in gpuspawner's form.
+    :param has_read_options: whether the start has reached ``load_user_options``, which a subclass may replace.
     :param annotations: annotations of the pod that the start has built; empty before.
     :param is_pod_built: set once ``annotations`` are those of the pod.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
@@ -58,6 +59,7 @@ class StartState:
     meter: SpawnMeter | None = None
     avoided: tuple[MatchExpression, ...] = ()
     profile: str = ""
+    has_read_options: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_pod_built: asyncio.Event = field(default_factory=asyncio.Event)
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None

@@ -290,6 +290,16 @@ def test_what_listed_images_with_one_reference_say_differently_refuses_no_gpu(
     assert (is_refused(images[0]), is_refused(*images), is_refused(*reversed(images))) == (True, False, False)
 
 
+def test_what_listed_images_with_one_reference_override_differently_is_not_overridden():
+    staff, lab = (
+        Image(slug=slug, display_name=slug, image=OWN, overrides=overrides)
+        for slug, overrides in (("staff", {"volumes": ["of staff"]}), ("lab", {}))
+    )
+    for listed in ((staff, lab), (lab, staff)):
+        assert CustomImages(listed=index_images(listed)).describe(OWN).overrides == {}
+    assert CustomImages(listed=index_images([staff, staff])).describe(OWN).overrides == {"volumes": ["of staff"]}
+
+
 def test_where_only_offered_images_are_allowed_no_other_can_be_named():
     assert codes({"custom_image": OWN}, replace(CATALOG, custom_images=None)) == {"custom_image": "unknown_field"}
 

@@ -212,13 +212,13 @@ def test_the_gpus_are_those_in_the_annotations_of_the_pod(annotations: dict[str,
     assert describe(make_server(pod=pod)).gpus == gpus
 
 
-PROFILES = [{"display_name": "Small <server>"}, {"display_name": "Large", "slug": "big"}]
+PROFILES = [{"display_name": "Small &lt;server&gt;", "slug": "small-server"}, {"display_name": "Large", "slug": "big"}]
 
 
 @pytest.mark.parametrize(
     ("profile_list", "stored", "choice"),
     [
-        pytest.param(PROFILES, "small-server", "Small <server>", id="slug of the name"),
+        pytest.param(PROFILES, "small-server", "Small <server>", id="slug"),
         pytest.param(PROFILES, "big", "Large", id="slug of its own"),
         pytest.param({"one": PROFILES[0], "two": PROFILES[1]}, "big", "Large", id="mapping"),
         pytest.param(PROFILES, "gone", "gone", id="no longer offered"),

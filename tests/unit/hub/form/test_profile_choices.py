@@ -158,3 +158,19 @@ def test_a_refusal_is_in_the_language_of_the_user():
 )
 def test_a_stored_slug_has_the_name_of_its_profile(profile_list: object, slug: str, name: str):
     assert find_profile_name(profile_list, slug) == name
+
+
+def test_the_default_is_kubespawners_also_where_profiles_share_a_slug():
+    options = {"tag": TAG}
+    profiles = [
+        {"display_name": "First", "slug": "same"},
+        {"display_name": "Second", "slug": "same", "default": True, "profile_options": options},
+    ]
+    assert check_profile({}, profiles, validate=accept) == "Second"
+    with pytest.raises(RefusedProfile):
+        check_profile({"tag--unlisted-choice": "x/y"}, profiles, validate=accept)
+
+
+def test_a_name_with_markup_is_text():
+    profiles = [{"display_name": "<b>R &amp; D</b>", "slug": "rd", "default": True}]
+    assert (check_profile({}, profiles, validate=accept), find_profile_name(profiles, "rd")) == ("R & D", "R & D")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
-from jinja2 import Environment
 from jupyterhub.utils import maybe_future
 
 from gpuspawner.core.text.i18n import use_language
@@ -35,9 +35,8 @@ SIZES = {
 
 
 async def show(spawner: Any) -> dict[str, str]:
-    """Return the name of each profile → the text below it, as JupyterHub renders the form."""
-    template = await maybe_future(spawner.get_options_form())
-    page = BeautifulSoup(Environment(autoescape=True).from_string(template).render(), "html.parser")
+    """Return the name of each profile → the text below it."""
+    page = BeautifulSoup(await maybe_future(spawner.get_options_form()), "html.parser")
     profiles = page.select("#kubespawner-profiles-list > label")
     return {label.h3.get_text(): " ".join(label.p.get_text(" ").split()) if label.p else "" for label in profiles}
 
@@ -46,7 +45,7 @@ def make(make_spawner: MakeSpawner, *profiles: Any, **more: Any) -> Any:
     return make_spawner(settings={}, kubespawner={"profile_list": list(profiles), **more})
 
 
-async def test_each_profile_has_its_gpus_and_a_prediction_after_the_admins_words(make_spawner: MakeSpawner):
+async def test_each_profile_has_its_gpus_and_a_verdict_after_the_admins_words(make_spawner: MakeSpawner):
     found = await show(make(make_spawner, PLAIN, GPU, ALL))
     assert found == {
         "Plain": "To read . Starts now: room for at least 100 like this.",
@@ -74,13 +73,13 @@ async def test_every_kind_of_profile_list_is_described(make_spawner: MakeSpawner
     assert (await show(spawner))["GPU"] == "1 × A100 80 GB Starts now: room for 4 like this."
 
 
-async def test_the_prediction_is_for_the_choices_that_are_selected_at_first(make_spawner: MakeSpawner):
+async def test_the_verdict_is_for_the_default_choices(make_spawner: MakeSpawner):
     found = await show(make(make_spawner, {**GPU, "profile_options": SIZES}))
-    words = "1 × A100 80 GB With the choices selected at first: Starts now: room for 4 like this."
+    words = "1 × A100 80 GB With its default choices: Starts now: room for 4 like this."
     assert found == {"GPU": words}
 
 
-async def test_choices_of_an_image_alone_change_no_prediction(make_spawner: MakeSpawner):
+async def test_choices_of_an_image_alone_change_no_verdict(make_spawner: MakeSpawner):
     images = {name: {"display_name": name, "kubespawner_override": {"image": name}} for name in ("a", "b")}
     options = {"image": {"display_name": "Image", "choices": images}}
     found = await show(make(make_spawner, {**GPU, "profile_options": options}))
@@ -100,20 +99,18 @@ async def test_choices_of_an_image_alone_change_no_prediction(make_spawner: Make
         pytest.param({"kubespawner_override": {"mem_limit": ["no", "amount"]}}, id="wrong"),
     ],
 )
-async def test_a_profile_that_cannot_be_predicted_leaves_the_form_alone(
-    make_spawner: MakeSpawner, profile: dict[str, Any]
-):
+async def test_a_profile_without_a_verdict_leaves_the_form_alone(make_spawner: MakeSpawner, profile: dict[str, Any]):
     found = await show(make(make_spawner, PLAIN, {"display_name": "Odd", "slug": "odd", **profile}))
     assert found == {"Plain": "To read . Starts now: room for at least 100 like this.", "Odd": found["Odd"]}
     assert found["Odd"] == ""
 
 
-async def test_labels_of_nodes_are_no_code_and_no_html(make_spawner: MakeSpawner, server: WatchServer):
+async def test_labels_of_nodes_are_text(make_spawner: MakeSpawner, server: WatchServer):
     product = "A-{{7*7}}-<b>x</b>"
     server.put(NODES, node("odd", {"nvidia.com/gpu.product": product}, **{"nvidia.com/gpu": "4"}))
     override = {**ONE_GPU, "node_selector": {"nvidia.com/gpu.product": product}}
-    template = await maybe_future(make(make_spawner, {**GPU, "kubespawner_override": override}).get_options_form())
-    assert ("{{7*7}}" in template, "<b>x</b>" in template) == (False, False)
+    found = await show(make(make_spawner, {**GPU, "kubespawner_override": override}))
+    assert found == {"GPU": "1 × A 7 7 b x b Starts now: room for 4 like this."}
 
 
 async def test_a_form_leaves_nothing_in_the_spawner(make_spawner: MakeSpawner):
@@ -152,7 +149,71 @@ async def test_without_the_nodes_the_form_is_kubespawners(make_spawner: MakeSpaw
     assert await show(make(make_spawner, PLAIN, GPU)) == {"Plain": "To read .", "GPU": "1 × nvidia.com/gpu"}
 
 
-async def test_the_prediction_is_in_the_language_of_the_user(make_spawner: MakeSpawner):
+async def test_the_verdict_is_in_the_language_of_the_user(make_spawner: MakeSpawner):
     with use_language(load_languages()["de"]):
         found = await show(make(make_spawner, GPU))
     assert found == {"GPU": "1 × A100 80 GB Startet sofort: Platz für 4 solche Server."}
+
+
+async def test_a_choice_that_gives_no_gpu_is_told_apart_from_the_default(make_spawner: MakeSpawner):
+    kinds = {
+        "gpu": {"display_name": "GPU", "default": True, "kubespawner_override": ONE_GPU},
+        "cpu": {"display_name": "CPU"},
+    }
+    found = await show(
+        make(
+            make_spawner,
+            {"display_name": "Any", "profile_options": {"kind": {"display_name": "Kind", "choices": kinds}}},
+        )
+    )
+    assert found == {"Any": "1 × A100 80 GB With its default choices: Starts now: room for 4 like this."}
+
+
+async def test_a_group_override_counts_in_the_verdict(make_spawner: MakeSpawner):
+    spawner = make(make_spawner, PLAIN)
+    spawner.user.groups = [SimpleNamespace(name="far")]
+    spawner.group_overrides = {
+        "far": {"groups": ["far"], "spawner_override": {"node_selector": {"kubernetes.io/hostname": "none"}}}
+    }
+    assert "Starts now" not in (await show(spawner))["Plain"]
+
+
+async def test_a_quota_that_leaves_too_little_takes_the_verdict_away(make_spawner: MakeSpawner, server: WatchServer):
+    quota = {
+        "metadata": {"name": "q"},
+        "status": {"hard": {"requests.nvidia.com/gpu": "1"}, "used": {"requests.nvidia.com/gpu": "1"}},
+    }
+    server.put("/api/v1/namespaces/default/resourcequotas", quota)
+    found = await show(make(make_spawner, PLAIN, GPU, namespace="default"))
+    assert found == {"Plain": "To read . Starts now: room for at least 100 like this.", "GPU": "1 × A100 80 GB"}
+
+
+async def test_a_subclass_that_loads_profiles_its_own_way_gets_no_verdict(make_spawner: MakeSpawner):
+    spawner = make(make_spawner, PLAIN)
+    original = type(spawner)
+
+    class Own(original):  # type: ignore[valid-type, misc]
+        async def load_user_options(self) -> None:
+            self.node_selector = {"own": "yes"}
+
+    spawner.__class__ = Own
+    assert await show(spawner) == {"Plain": "To read ."}
+
+
+async def test_a_longer_start_timeout_of_a_profile_is_not_promised(make_spawner: MakeSpawner):
+    override = {**ONE_GPU, "start_timeout": 7200}
+    spawner = make(make_spawner, {**GPU, "kubespawner_override": override}, start_timeout=300)
+    spawner.user_options = {"profile": "gpu"}
+    await spawner.load_user_options()
+    assert spawner.start_timeout == 300
+
+
+@pytest.mark.parametrize("trait", ["image_spec", "pvc_name"])
+async def test_old_names_and_attributes_of_a_profile_are_restored_as_well(make_spawner: MakeSpawner, trait: str):
+    spawner = make(make_spawner, PLAIN, {**GPU, "kubespawner_override": {trait: "of-the-profile"}})
+    before = getattr(spawner, trait)
+    spawner.user_options = {"profile": "gpu"}
+    await spawner.load_user_options()
+    assert getattr(spawner, trait) == "of-the-profile"
+    spawner.clear_state()
+    assert getattr(spawner, trait) == before
