@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes_asyncio.client import V1EnvVar
 from kubespawner import KubeSpawner
 
 from gpuspawner.core.catalog.model import NO_LIMIT
 from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.hub.pod.patch import apply_choice, lay_over, merge_overrides, serialize_models
+from gpuspawner.hub.pod.patch import apply_choice, lay_over, merge_overrides, patch_pod, serialize_models
 from gpuspawner.hub.trait_overrides import TraitOverrides
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.pod.pods import UNCHOSEN, PodBuilder, make_choice
@@ -273,3 +274,33 @@ def test_a_choice_after_another_carries_no_trace_of_it():
     spawner.trait_overrides.restore()
     apply_choice(spawner, make_choice(**UNCHOSEN))
     assert serialize_models(spawner.build()) == expected
+
+
+def test_a_function_in_an_override_is_the_value_and_is_not_called():
+    def hook(_spawner: object, pod: object) -> object:
+        return pod
+
+    spawner = PodBuilder({"environment": {"A": "a"}})
+    lay_over(spawner, {"modify_pod_hook": hook, "environment": {"B": "b"}})
+    assert (spawner.modify_pod_hook, spawner.environment) == (hook, {"A": "a", "B": "b"})
+    spawner.trait_overrides.restore()
+    assert (spawner.modify_pod_hook, spawner.environment) == (None, {"A": "a"})
+
+
+@pytest.mark.parametrize(
+    ("traits", "kind"),
+    [
+        ({}, V1EnvVar),
+        ({"environment": {"A": "a"}}, V1EnvVar),
+        ({"extra_container_config": {"env": [{"name": "A", "value": "a"}]}}, dict),
+    ],
+)
+def test_a_hook_finds_variables_of_one_type(traits: dict[str, Any], kind: type):
+    pod = patch_pod(PodBuilder(traits).build(), make_choice(environment={"B": "b"}))
+    assert {type(variable) for variable in pod.spec.containers[0].env} == {kind}
+
+
+def test_a_hook_finds_variables_of_side_containers_as_kubespawner_has_them():
+    side = {"name": "side", "image": "x", "env": [{"name": "A", "value": "a"}]}
+    pod = patch_pod(PodBuilder({"extra_containers": [side]}).build(), make_choice())
+    assert {type(variable) for variable in pod.spec.containers[1].env} == {dict}
