@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyterhub.utils import maybe_future
 
-from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.policy_model import Access, AccessKey, Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
@@ -32,7 +32,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources, merge_overrides
-from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
+from gpuspawner.hub.pod.preview import JudgedPod, exclude_gpu_nodes, judge_pod, serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 
@@ -256,19 +256,18 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         return Explanation(options={}, invalid=error.problems)
     choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
     manifest = await _build_manifest(spawner, partial(apply_choice, spawner, choice))
-    found = await _explain_pod(
-        spawner, manifest, offer=offer, gpu=admission.gpu, timeout_s=admission.placement.start_timeout_s
-    )
-    verdict = found.verdict or Verdict(outcome=Outcome.UNKNOWN)
+    timeout_s = float(admission.placement.start_timeout_s or spawner.start_timeout)
+    judged = await judge_pod(spawner, manifest, offer=offer, gpu=admission.gpu, start_timeout_s=timeout_s)
+    verdict = Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
     is_settled = not verdict.needs_alternatives and not refused
-    if found.pod is not None:
+    if judged is not None:
         avoided = admission.placement.avoided
-        manifest = exclude_gpu_nodes(manifest, found.pod, avoided=avoided, inventory=offer.inventory)
+        manifest = exclude_gpu_nodes(manifest, judged.pod, avoided=avoided, inventory=offer.inventory)
     return Explanation(
         options=admission.options,
         refused=refused,
         verdict=verdict,
-        groups=found.groups,
+        groups=_group_nodes(judged, offer),
         nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
         details=_list_details(admission, offer.catalog, manifest=manifest),
@@ -292,46 +291,20 @@ async def explain_profile(
     except RefusedProfile as error:
         problem = Problem(field="profile", code=error.code, message=error.jupyterhub_message)
         return Explanation(options={}, invalid=(problem,))
-    found = await _explain_pod(spawner, manifest, offer=offer, gpu=spawner.start_state.feed.gpu)
+    gpu, timeout_s = spawner.start_state.feed.gpu, float(spawner.start_timeout)
+    judged = await judge_pod(spawner, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
     return Explanation(
         options=options,
         refused=() if asks_policy else None,
-        verdict=found.verdict or Verdict(outcome=Outcome.UNKNOWN),
-        groups=found.groups,
+        verdict=Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict,
+        groups=_group_nodes(judged, offer),
         manifest=manifest,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PodOutlook:
-    """Where a pod may run: the decoded pod, the prediction, and the nodes grouped by it; empty for a malformed pod."""
-
-    pod: Pod | None = None
-    verdict: Verdict | None = None
-    groups: tuple[NodeGroup, ...] = ()
-
-
-async def _explain_pod(
-    spawner: GPUSpawner,
-    manifest: Mapping[str, Any],
-    *,
-    offer: Offer,
-    gpu: GPUType | None,
-    timeout_s: float | None = None,
-) -> _PodOutlook:
-    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
-    if pod is None:
-        return _PodOutlook()
-    queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
-    verdict = offer.predict_verdict(
-        pod, gpu=gpu, queue=queue, start_timeout_s=float(timeout_s or spawner.start_timeout)
-    )
+def _group_nodes(judged: JudgedPod | None, offer: Offer) -> tuple[NodeGroup, ...]:
     known = get_occupancy(offer.inventory)
-    return _PodOutlook(
-        pod=pod,
-        verdict=await offer.add_node_growth(verdict, gpu=gpu),
-        groups=() if known is None else group_nodes(pod, known),
-    )
+    return () if judged is None or known is None else group_nodes(judged.pod, known)
 
 
 def _open_to_all(catalog: Catalog) -> Catalog:

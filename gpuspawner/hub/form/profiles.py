@@ -30,7 +30,7 @@ from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.pod.patch import annotate_pod, read_chosen_gpus
-from gpuspawner.hub.pod.preview import copy_for_profiles, list_new_claims, serialize_for_scheduling
+from gpuspawner.hub.pod.preview import copy_for_profiles, judge_pod, serialize_for_scheduling
 from gpuspawner.hub.trait_overrides import TraitOverrides
 
 _MAX_PROFILES = 30
@@ -163,12 +163,11 @@ async def _describe_verdict(spawner: ProfileSupport, profile: Mapping[str, Any],
     pod = await duplicate.get_pod_manifest()
     gpus = read_chosen_gpus(pod.metadata.annotations).text
     manifest = serialize_for_scheduling(duplicate, pod)
-    located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(duplicate))
-    verdict, gpu = Verdict(outcome=Outcome.UNKNOWN), duplicate.start_state.feed.gpu
-    if located is not None and not await _exceeds_quota(located, offer=offer):
-        queue = await offer.read_queue(manifest, located, is_namespace_sure=not duplicate.enable_user_namespaces)
-        verdict = offer.predict_verdict(located, gpu=gpu, queue=queue, start_timeout_s=float(duplicate.start_timeout))
-        verdict = await offer.add_node_growth(verdict, gpu=gpu)
+    gpu, timeout_s = duplicate.start_state.feed.gpu, float(duplicate.start_timeout)
+    judged = await judge_pod(duplicate, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
+    verdict = Verdict(outcome=Outcome.UNKNOWN)
+    if judged is not None and not await _exceeds_quota(judged.pod, offer=offer):
+        verdict = judged.verdict
     return _format_html(gpus, verdict, has_choices=_has_other_pods(profile))
 
 
@@ -267,15 +266,12 @@ def list_profile_overrides(profile: Mapping[str, Any], *, defaults_only: bool = 
     """Yield each ``kubespawner_override`` of a profile and of the choices in its lists.
 
     :param profile: the profile, as KubeSpawner has completed it.
-    :param defaults_only: whether to leave out choices that are no defaults, and text fields.
+    :param defaults_only: whether to leave out choices that are no defaults, and text fields beside a list.
     """
     yield as_dict(profile.get("kubespawner_override"))
     for option in as_dict(profile.get("profile_options")).values():
-        for choice in as_dict(as_dict(option).get("choices")).values():
-            if not defaults_only or as_dict(choice).get("default"):
-                yield as_dict(as_dict(choice).get("kubespawner_override"))
-        if not defaults_only:
-            yield as_dict(as_dict(as_dict(option).get("unlisted_choice")).get("kubespawner_override"))
+        overrides = _list_choice_overrides(as_dict(option))
+        yield from overrides[:1] if defaults_only else overrides
 
 
 def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
-from gpuspawner.core.catalog.model import QueueState, TraitValues
+from gpuspawner.core.catalog.model import GPUType, QueueState, TraitValues
 from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
@@ -22,7 +22,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import calculate_resources, place
 from gpuspawner.core.request.selection import Selection, find_image
-from gpuspawner.core.verdict.verdict import starts_before_rivals
+from gpuspawner.core.verdict.verdict import Verdict, starts_before_rivals
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.patch import (
@@ -151,6 +151,41 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
     :param spawner: the spawner of the server.
     """
     return {spawner.pvc_name: spawner.storage_class} if spawner.storage_pvc_ensure else {}
+
+
+class JudgedPod(NamedTuple):
+    """A pod that is not created yet, and when a server with it would start.
+
+    :param pod: the decoded pod, with the node constraints of its volumes.
+    :param verdict: the prediction.
+    """
+
+    pod: Pod
+    verdict: Verdict
+
+
+async def judge_pod(
+    spawner: PodBuildingSpawner,
+    manifest: Mapping[str, Any],
+    *,
+    offer: Offer,
+    gpu: GPUType | None,
+    start_timeout_s: float,
+) -> JudgedPod | None:
+    """Return when a server with a finished pod would start; None for a malformed pod.
+
+    :param spawner: the spawner that has built the pod.
+    :param manifest: JSON of the pod.
+    :param offer: what the hub offers now.
+    :param gpu: GPU type of the pod; None without a GPU or if the type is unknown.
+    :param start_timeout_s: seconds that the hub waits for the server.
+    """
+    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
+    if pod is None:
+        return None
+    queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
+    verdict = offer.predict_verdict(pod, gpu=gpu, queue=queue, start_timeout_s=start_timeout_s)
+    return JudgedPod(pod, await offer.add_node_growth(verdict, gpu=gpu))
 
 
 def exclude_gpu_nodes(
