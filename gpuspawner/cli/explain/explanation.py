@@ -31,6 +31,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.form.profiles import judge_profile
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources, merge_overrides
 from gpuspawner.hub.pod.preview import JudgedPod, exclude_gpu_nodes, judge_pod, serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
@@ -291,8 +292,7 @@ async def explain_profile(
     except RefusedProfile as error:
         problem = Problem(field="profile", code=error.code, message=error.jupyterhub_message)
         return Explanation(options={}, invalid=(problem,))
-    gpu, timeout_s = spawner.start_state.feed.gpu, float(spawner.start_timeout)
-    judged = await judge_pod(spawner, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
+    judged = await judge_profile(spawner, manifest, offer=offer)
     return Explanation(
         options=options,
         refused=() if asks_policy else None,

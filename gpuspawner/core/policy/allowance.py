@@ -118,7 +118,7 @@ class Allowance:
         policy, quota = self.full_catalog.policy, self.usage.quota
         if policy is not None and policy.depends_on_groups and self.person.groups is None:
             return Denial(field="", code=denials.POLICY_UNREADABLE, message=denials.explain_groups_unknown())
-        if quota is not None and quota.left.get("pods", 1) < 1:
+        if quota is not None and quota.has_no_pod_left:
             message = gettext("The cluster's quota leaves no room for one more server.")
             return Denial(field="", code=denials.NAMESPACE_QUOTA, message=message)
         if not self._select_allowed(IMAGE.name, self.full_catalog.images):

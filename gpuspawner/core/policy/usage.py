@@ -54,6 +54,19 @@ class RemainingQuota:
 
     left: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def has_no_pod_left(self) -> bool:
+        """Whether the quotas leave no room for one more pod."""
+        return self.left.get(_PODS, 1) < 1
+
+    def is_exceeded_by(self, requests: Mapping[str, int]) -> bool:
+        """Return whether one more pod with these requests exceeds what the quotas leave; limits are not compared.
+
+        :param requests: resource → amount, in the units of ``left``.
+        """
+        amounts = {f"{_REQUESTS}{name}": number for name, number in requests.items()}
+        return self.has_no_pod_left or any(number > self.left.get(name, number) for name, number in amounts.items())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:

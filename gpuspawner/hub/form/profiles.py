@@ -19,7 +19,6 @@ from slugify import slugify
 from typing_extensions import override
 
 from gpuspawner.core.catalog.model import Catalog
-from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
@@ -30,7 +29,7 @@ from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.pod.patch import annotate_pod, read_chosen_gpus
-from gpuspawner.hub.pod.preview import copy_for_profiles, judge_pod, serialize_for_scheduling
+from gpuspawner.hub.pod.preview import JudgedPod, copy_for_profiles, judge_pod, serialize_for_scheduling
 from gpuspawner.hub.trait_overrides import TraitOverrides
 
 _MAX_PROFILES = 30
@@ -163,19 +162,26 @@ async def _describe_verdict(spawner: ProfileSupport, profile: Mapping[str, Any],
     pod = await duplicate.get_pod_manifest()
     gpus = read_chosen_gpus(pod.metadata.annotations).text
     manifest = serialize_for_scheduling(duplicate, pod)
-    gpu, timeout_s = duplicate.start_state.feed.gpu, float(duplicate.start_timeout)
-    judged = await judge_pod(duplicate, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
-    verdict = Verdict(outcome=Outcome.UNKNOWN)
-    if judged is not None and not await _exceeds_quota(judged.pod, offer=offer):
-        verdict = judged.verdict
+    judged = await judge_profile(duplicate, manifest, offer=offer)
+    verdict = Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
     return _format_html(gpus, verdict, has_choices=_has_other_pods(profile))
 
 
-async def _exceeds_quota(pod: Pod, *, offer: Offer) -> bool:
-    """Return whether a pod requests more than the namespace's quotas leave: then it does not start."""
-    quota = await offer.read_quota(pod.namespace)
-    left = {} if quota is None else quota.left
-    return any(number > left.get(f"requests.{name}", number) for name, number in pod.requests.items())
+async def judge_profile(spawner: ProfileSupport, manifest: Mapping[str, Any], *, offer: Offer) -> JudgedPod | None:
+    """Return when a server with the pod of a profile would start; None for a malformed pod.
+
+    The verdict is unknown if the pod exceeds what the namespace's ResourceQuotas leave: no policy refuses it before.
+
+    :param spawner: the spawner that has built the pod.
+    :param manifest: JSON of the pod.
+    :param offer: what the hub offers now.
+    """
+    gpu, timeout_s = spawner.start_state.feed.gpu, float(spawner.start_timeout)
+    judged = await judge_pod(spawner, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
+    quota = None if judged is None else await offer.read_quota(judged.pod.namespace)
+    if judged is None or quota is None or not quota.is_exceeded_by(judged.pod.requests):
+        return judged
+    return judged._replace(verdict=Verdict(outcome=Outcome.UNKNOWN))
 
 
 def _has_other_pods(profile: Mapping[str, Any]) -> bool:

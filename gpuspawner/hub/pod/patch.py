@@ -199,7 +199,7 @@ def annotate_pod(pod: Any, catalog: Catalog, *, profile: str) -> Any:
     found = PodGPUs() if decoded is None else classify_pod(decoded.requests, catalog, constraints=decoded.constraints)
     known = catalog.gpus.get(found.gpu or "")
     name = ", ".join(sorted(found.counts)) if known is None else known.display_name
-    gpus = gettext("{number} × {gpu}", number=found.count, gpu=name) if found.count else ""
+    gpus = _format_gpus(found.count, name) if found.count else ""
     summary = " · ".join(filter(None, (profile, gpus)))
     annotations = build_annotations(summary, gpu=found.gpu, gpu_name=name, gpu_count=found.count)
     annotated, annotated.metadata = copy(pod), copy(pod.metadata)
@@ -227,8 +227,11 @@ def read_chosen_gpus(annotations: Mapping[str, object]) -> ChosenGPUs:
     slug, name, count = (
         as_text(annotations.get(f"{ANNOTATION_PREFIX}{key}")) for key in ("gpu", "gpu-name", "gpu-count")
     )
-    text = gettext("{number} × {gpu}", number=count, gpu=name or slug) if count else ""
-    return ChosenGPUs(slug=slug, text=text)
+    return ChosenGPUs(slug=slug, text=_format_gpus(count, name or slug) if count else "")
+
+
+def _format_gpus(number: int | str, name: str) -> str:
+    return gettext("{number} × {gpu}", number=number, gpu=name)
 
 
 def _place(spec: Any, placement: PodRequirements) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.explain.test_command import Call
+from tests.unit.kube.watch_server import WatchServer
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 VALUES: dict[str, Any] = {
@@ -71,6 +72,15 @@ def call(kubeconfig: str, tmp_path: Path) -> Call:
 async def test_a_profile_is_explained_as_a_choice_of_fields_is(call: Call, arguments: list[str], code: int, words: str):
     found, output = await call(*arguments, values=VALUES)
     assert (found, words in output) == (code, True), output
+
+
+async def test_a_profile_that_a_quota_of_the_namespace_keeps_from_starting_is_not_promised(
+    call: Call, server: WatchServer
+):
+    amounts = {"requests.nvidia.com/gpu": "0"}
+    server.put("/api/v1/namespaces/jhub/resourcequotas", {"metadata": {"name": "gpus"}, "status": {"hard": amounts}})
+    found, output = await call("--profile", "one", values=VALUES)
+    assert (found, "Starts now" in output) == (3, False), output
 
 
 async def test_the_pod_is_kubespawners_with_what_it_asks_for_in_annotations(call: Call):

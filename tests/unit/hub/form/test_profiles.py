@@ -188,6 +188,13 @@ async def test_a_quota_that_leaves_too_little_takes_the_verdict_away(make_spawne
     assert found == {"Plain": "To read . Starts now: room for at least 100 like this.", "GPU": "1 × A100 80 GB"}
 
 
+async def test_a_quota_without_a_pod_left_takes_all_verdicts_away(make_spawner: MakeSpawner, server: WatchServer):
+    quota = {"metadata": {"name": "q"}, "status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}}
+    server.put("/api/v1/namespaces/default/resourcequotas", quota)
+    found = await show(make(make_spawner, PLAIN, GPU, namespace="default"))
+    assert found == {"Plain": "To read .", "GPU": "1 × A100 80 GB"}
+
+
 async def test_a_subclass_that_loads_profiles_its_own_way_gets_no_verdict(make_spawner: MakeSpawner):
     spawner = make(make_spawner, PLAIN)
     original = type(spawner)

@@ -66,6 +66,12 @@ async def start(hub: RealHub, server: StormyServer, name: str = "lab") -> None:
     await eventually(lambda: f"jupyter-ada--{name}" in server.list_pods())
 
 
+async def stop(hub: RealHub) -> None:
+    """Stop the server that :func:`start` has started, and wait until JupyterHub knows it."""
+    assert await hub.ask("DELETE", "ada", "lab") in {202, 204}
+    await eventually(lambda: not hub.find_user("ada").active)
+
+
 async def cancel(hub: RealHub, name: str = "lab") -> asyncio.Task[int]:
     """Ask for a stop, and return its request in the second in which JupyterHub waits."""
     spawner = hub.find_user("ada").spawners[name]
@@ -154,8 +160,7 @@ async def test_no_request_starts_a_server_that_jupyterhub_removes(
 ):
     hub = make_hub()
     await start(hub, server)
-    assert await hub.ask("DELETE", "ada", "lab") in {202, 204}
-    await eventually(lambda: not hub.find_user("ada").active)
+    await stop(hub)
     held = asyncio.Event()
 
     async def answer_late(_: object) -> None:
@@ -190,8 +195,7 @@ async def test_of_two_requests_that_remove_a_stopped_server_at_once_one_deletes_
 ):
     hub = make_hub()
     await start(hub, server)
-    assert await hub.ask("DELETE", "ada", "lab") in {202, 204}
-    await eventually(lambda: not hub.find_user("ada").active)
+    await stop(hub)
     await asyncio.gather(*(hub.ask("DELETE", "ada", "lab", {"remove": True}) for _ in range(2)))
     deleted = [request for request in server.requests if (request.method, request.path) == ("DELETE", CLAIM)]
     assert (len(deleted), known(hub.find_user("ada"))) == (1, set())
@@ -236,8 +240,7 @@ async def test_a_renamed_server_and_a_new_server_of_its_old_name_have_pods_of_th
 ):
     hub = make_hub()
     await start(hub, server)
-    assert await hub.ask("DELETE", "ada", "lab") in {202, 204}
-    await eventually(lambda: not hub.find_user("ada").active)
+    await stop(hub)
     assert await hub.ask("PATCH", "ada", "lab", {"name": "other"}) == 200
     await start(hub, server, "other")
     await start(hub, server, "lab")
