@@ -48,9 +48,8 @@ catalogues: ## Bring the translations up to date with the messages in the code [
 	@$(PREPARE) check
 	@$(RUN) -m devcluster.catalogues $(LANGUAGE)
 
-docs: ## Write docs/reference and the outputs in docs/migrate.md anew, and build the site into site/
+docs: ## Write docs/reference anew, and build the site into site/
 	@$(PREPARE) check
-	@$(RUN) -m tests.docs.test_migrate
 	@$(RUN) -m docsite
 
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
@@ -139,10 +138,6 @@ bench-scale: ## Measure what a large cluster costs the hub, beside what others d
 bench-truth: ## Compare what the verdict says of 2,000 spawns with what the cluster does [SPAWNS=2000] [SEED=number of the first fleet]
 	@$(PREPARE) truth
 	@$(RUN) -m bench truth $(if $(SPAWNS),--spawns $(SPAWNS)) $(if $(SEED),--seed $(SEED))
-
-bench-convert: ## Convert real profile lists, compare all their choices, and time it [FILES=folder of values files]
-	@$(PREPARE) check
-	@$(RUN) -m bench convert $(if $(FILES),--files $(FILES))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

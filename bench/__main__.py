@@ -9,11 +9,10 @@
     python -m bench progress
     python -m bench scale [--nodes 5000] [--pods 100000]
     python -m bench truth [--spawns 2000] [--seed N]
-    python -m bench convert [--files FOLDER]
 
 ``spawn``, ``progress`` and ``truth`` need what the cluster tests need, ``page``, ``actions`` and ``freshness`` what the
-browser tests need, ``fit``, ``form`` and ``scale`` the binaries of Kubernetes, ``render`` only Python, ``convert``
-values files. Exit status 1 where a budget is exceeded.
+browser tests need, ``fit``, ``form`` and ``scale`` the binaries of Kubernetes, ``render`` only Python. Exit
+status 1 where a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from bench import convert, page, policy, render, spawn
+from bench import page, policy, render, spawn
 from bench.actions import suite as actions
 from bench.fit import suite as fit
 from bench.form import suite as form
@@ -36,7 +34,7 @@ from devcluster.errors import DevclusterError
 
 SUITES = (
     *("render", "policy", "spawn"),
-    *("page", "actions", "form", "fit", "freshness", "progress", "scale", "truth", "convert"),
+    *("page", "actions", "form", "fit", "freshness", "progress", "scale", "truth"),
 )
 BY_DEFAULT = ("render", "policy", "spawn")
 
@@ -52,7 +50,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nodes", type=int, default=scale.NODES, help=f"largest cluster (default {scale.NODES})")
     parser.add_argument("--pods", type=int, default=scale.PODS, help=f"pods on it (default {scale.PODS})")
     parser.add_argument("--spawns", type=int, default=truth.SPAWNS, help=f"spawns (default {truth.SPAWNS})")
-    parser.add_argument("--files", type=Path, default=convert.FILES, help="folder of values files to convert")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
@@ -68,7 +65,6 @@ def main(arguments: Sequence[str]) -> int:
         "progress": progress.measure,
         "scale": lambda: scale.measure(nodes=options.nodes, pods=options.pods),
         "truth": lambda: truth.measure(spawns=options.spawns, seed=options.seed),
-        "convert": lambda: convert.measure(options.files),
     }
     try:
         results = [run() for name, run in runs.items() if name in (options.suites or BY_DEFAULT)]

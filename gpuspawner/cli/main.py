@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from gpuspawner import __version__
-from gpuspawner.cli import convert, demo, schema, version
+from gpuspawner.cli import demo, schema, version
 from gpuspawner.cli.check import command as check_command
-from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, SafeOutput, sanitize
+from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, WRONG_CALL, SafeOutput, sanitize
 from gpuspawner.cli.compare import command as diff_command
 from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
@@ -23,21 +23,22 @@ _COMMANDS = {
     "inventory": inventory_command,
     "explain": explain_command,
     "doctor": doctor_command,
-    "convert": convert,
     "diff": diff_command,
     "schema": schema,
     "demo": demo,
     "version": version,
 }
 
+_NOTHING_TO_CONVERT = (
+    "There is nothing to convert: set the hub's spawner_class to gpuspawner.GPUSpawner and keep profile_list.\n"
+)
 _EPILOG = """\
 exit codes:
   0  it is as it should be
   1  it was checked, and something is wrong: a file has errors, a choice cannot start, a cluster has a fault
   2  the call was wrong
   3  it could not be checked: a file cannot be read, a cluster does not answer
-  4  diff and convert: some choices of users differ, and the output names how
-  5  convert: it would widen access or change resources, so nothing is written
+  4  diff: some choices of users differ, and the output names how
 """
 
 
@@ -50,8 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Texts from a cluster or file may contain characters that the terminal's encoding lacks: escape these.
             stream.reconfigure(errors="backslashreplace")
-    parsed = _parse_arguments(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
     out, notes = SafeOutput.wrap(sys.stdout), SafeOutput.wrap(sys.stderr)
+    if list(arguments[:1]) == ["convert"]:  # the command is gone, but scripts may call it
+        notes.write(_NOTHING_TO_CONVERT)
+        return WRONG_CALL
+    parsed = _parse_arguments(arguments)
     try:
         return int(parsed.run(parsed, out=out, notes=notes))
     except BrokenPipeError:  # the program that reads the output closed the pipe, as head does
@@ -63,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD if isinstance(error, SettingsError) else FAILED
 
 
-def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments; exit with the usage of the command and a hint if an option is unknown."""
     parser = make_parser()
     parsed, unknown = parser.parse_known_args(arguments)

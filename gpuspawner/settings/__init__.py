@@ -9,7 +9,6 @@ a `SettingsError` with one problem for each wrong YAML path. This package reads 
 - `convert`: turn the models into the catalog, which says what the form offers.
 - `files`: read settings files and merge them as Helm merges values files.
 - `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
-- `profiles`: convert a KubeSpawner `profile_list` to settings.
 """
 
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files

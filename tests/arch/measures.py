@@ -55,7 +55,7 @@ VERBS = frozenset(
 """A list: a verb that is missing there counts as no verb."""
 SMALL_LINES = 60
 """A module with fewer lines needs more than one importer."""
-COMMANDS = re.compile(r"gpuspawner\.cli\.(convert|demo|schema|version)")
+COMMANDS = re.compile(r"gpuspawner\.cli\.(demo|schema|version)")
 """Sub-commands of the program: modules of their own, because a module's docstring is its command's help."""
 VAGUE_WORDS = frozenset({"somebody", "nobody", "people", "whoever"})
 
@@ -350,7 +350,7 @@ ROWS: Mapping[str, Row] = {
 
 LIMITS: Mapping[str, Bounds] = {
     "largest_package": Bounds(high=15),
-    "modules": Bounds(high=198),
+    "modules": Bounds(high=190),
     "median_lines": Bounds(low=140, high=260),
     "small_modules": Bounds(high=0),
     "circles": Bounds(high=0),
@@ -367,7 +367,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=55_000, high=55_200),
+    "lines": Bounds(low=52_500, high=52_700),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

@@ -89,7 +89,7 @@ def test_there_are_calls_in_the_pages():
     ("text", "expected"),
     [
         ("$ gpuspawner check a.yaml  # first\n", [["check", "a.yaml"]]),
-        ("helm get values jhub | gpuspawner convert - > out.yaml\n", [["convert", "-"]]),
+        ("helm get values jhub | gpuspawner check - > out.txt\n", [["check", "-"]]),
         ("gpuspawner check \\\n  -f a.yaml && gpuspawner doctor 2>&1\n", [["check", "-f", "a.yaml"], ["doctor"]]),
         ("NO_COLOR=1 .venv/bin/gpuspawner inventory\n", [["inventory"]]),
         ("pip install gpuspawner\n", []),

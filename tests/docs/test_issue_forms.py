@@ -49,4 +49,4 @@ def test_the_page_before_the_forms_leads_to_the_report_in_private():
 
 
 def test_there_are_forms():
-    assert len(FORMS) >= 3
+    assert len(FORMS) >= 2

@@ -73,8 +73,8 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
     profiles = find_trait_source(values, "profile_list")
     if profiles is not None and profiles.value and _has_settings(values):
         message = (
-            "is not shown: gpuspawner's form replaces it. `gpuspawner convert` turns the profiles into presets; an "
-            "empty list removes them"
+            "is not shown: gpuspawner's form replaces it. Users see it without the settings of gpuspawner; an empty "
+            "list removes it"
         )
         yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
 

@@ -3,8 +3,6 @@
 Texts from clusters and files may contain control characters, and marks that reverse the direction of a text. A terminal
 must get none of them. :class:`SafeOutput` replaces them in everything that a command writes; :func:`dump_json` and
 :func:`dump_yaml` escape them, so that programs read the texts unchanged.
-
-Exit code 2 is not defined here: argparse exits with 2 if the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ OK = 0
 """Exit code: the command found no error."""
 BAD = 1
 """Exit code: the command found an error."""
+WRONG_CALL = 2
+"""Exit code: the call is wrong; argparse exits with the same code."""
 FAILED = 3
 """Exit code: the command could not do its work, for example because it could not read a file or the cluster."""
 INTERRUPTED = 130
@@ -176,13 +176,12 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
     )
 
 
-def dump_yaml(value: object, *, dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
+def dump_yaml(value: object) -> str:
     """Return a value as YAML, in which each control character is an escape sequence.
 
     :param value: any JSON value.
-    :param dumper: the class that writes the value.
     """
-    options: dict[str, Any] = {"Dumper": dumper, "sort_keys": False, "width": 100}
+    options: dict[str, Any] = {"Dumper": yaml.SafeDumper, "sort_keys": False, "width": 100}
     text: str = yaml.dump(value, allow_unicode=True, **options)
     if all(character == "\n" or _is_safe(character) for character in text):
         return text

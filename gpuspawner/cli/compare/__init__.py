@@ -1,4 +1,4 @@
-"""Compares two values files for `gpuspawner diff` and `gpuspawner convert --verify`: what changes for which users.
+"""Compares two values files for `gpuspawner diff`: what changes for which users.
 
 In: two values files, with a ``profile_list`` or with settings of gpuspawner. Out: for each choice that users have,
 whether both files lead to the same pod, whether they allow the choice to the same users, and what differs. The package
@@ -11,15 +11,3 @@ with the first values file, and the new side is the hub with the second one.
 - ``pods``: facts of a pod, such as its memory limit, and the differences between two pods.
 - ``sides``: one of the two values files, as a hub would use it.
 """
-
-from gpuspawner.cli.compare.command import format_report
-from gpuspawner.cli.compare.comparison import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values
-
-__all__ = [
-    "ChoicePair",
-    "ChoiceResult",
-    "ComparisonReport",
-    "Scope",
-    "compare_values",
-    "format_report",
-]

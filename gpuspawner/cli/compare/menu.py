@@ -130,6 +130,7 @@ PickKey = tuple[str, ...]
 class Pick:
     """What a user picks: a profile, and one entry of each of the profile's options.
 
+    :param profile: the picked profile.
     :param entries: the picked entry of each option, in the order of the profile's options.
     """
 
@@ -229,7 +230,10 @@ class ReachedPicks:
     entries: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add(self, pick: Pick) -> None:
-        """Add a pick of the new menu that corresponds to a pick of the old menu."""
+        """Add a pick of the new menu that corresponds to a pick of the old menu.
+
+        :param pick: the pick of the new menu.
+        """
         self.keys.add(pick.key)
         self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
 

@@ -19,7 +19,6 @@ from gpuspawner.cli.values.chart_config import (
 )
 from gpuspawner.cli.values.helm_values import HelmValues, add_values_argument, load_values, merge_settings, read_values
 from gpuspawner.cli.values.trait_sources import find_trait_source
-from gpuspawner.cli.values.yaml_reader import read_yaml
 
 __all__ = [
     "ChartRequirements",
@@ -33,5 +32,4 @@ __all__ = [
     "merge_settings",
     "read_chart_requirements",
     "read_values",
-    "read_yaml",
 ]

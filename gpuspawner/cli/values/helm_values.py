@@ -36,9 +36,9 @@ _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleu
 """Paths by which :func:`_find_root` recognizes zero-to-jupyterhub's values in a mapping, the most reliable first."""
 CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
-MAX_PARENTS = 3
+_MAX_PARENTS = 3
 """Maximum number of keys above zero-to-jupyterhub's values, for example 2 in ``platform.jupyterhub.hub``."""
-NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
+_NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
 """Keys inside which :func:`_find_root` does not search: they are probably keys of zero-to-jupyterhub's own values."""
 _NOWHERE = FilePosition("", 1, 1)
 
@@ -155,14 +155,7 @@ def read_values(files: Sequence[str]) -> HelmValues:
     :param files: names in the order of merging; ``-`` is the standard input.
     :raises OSError: a file cannot be read.
     """
-    return merge_documents([_read_file(file) for file in files])
-
-
-def merge_documents(documents: Sequence[YAMLDocument]) -> HelmValues:
-    """Return the merged values of YAML documents.
-
-    :param documents: in the order of merging, each with a mapping at the top.
-    """
+    documents = [_read_file(file) for file in files]
     merged: dict[str, LocatedValue] = {}
     nulls: list[KeyPath] = []
     for document in documents:
@@ -229,8 +222,8 @@ def _iterate_nested(
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
     yield from inside
-    for below, value in inside if len(path) + 1 < MAX_PARENTS else ():
-        if below[-1] not in NO_PARENTS:
+    for below, value in inside if len(path) + 1 < _MAX_PARENTS else ():
+        if below[-1] not in _NO_PARENTS:
             yield from _iterate_nested(value, below)
 
 

@@ -224,7 +224,7 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-SCALAR_PATTERNS = (
+_SCALAR_PATTERNS = (
     ("null", _NULL, ["~", "n", "N", ""]),
     ("bool", _BOOL, list("yYnNtTfFoO")),
     ("int", _INT, list("-+0123456789")),
@@ -235,7 +235,7 @@ SCALAR_PATTERNS = (
 
 Each row is (name of the type, pattern of its scalars, characters with which its scalars may begin).
 """
-for _name, _pattern, _first in SCALAR_PATTERNS:
+for _name, _pattern, _first in _SCALAR_PATTERNS:
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(_pattern), _first)
 
 
@@ -243,12 +243,11 @@ class _TooLargeError(Exception):
     """A file has too many values, or mappings and lists that are nested too deeply."""
 
 
-def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:
+def read_yaml(text: str, *, file: str) -> YAMLDocument:
     """Return the values of a YAML file with their positions, and the file's mistakes.
 
     :param text: the text of the file.
     :param file: name of the file, which positions in the result contain.
-    :param may_be_list: whether a list may be at the top instead of a mapping.
     """
     top = FilePosition(file, 1, 1)
     if is_too_long(text):
@@ -262,7 +261,7 @@ def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocumen
     reader = _Reader(file)
     if not nodes or (isinstance(nodes[0], yaml.ScalarNode) and nodes[0].tag == f"{_TAG}null"):
         tree = LocatedValue(value={}, place=top)
-    elif not isinstance(nodes[0], yaml.CollectionNode if may_be_list else yaml.MappingNode):
+    elif not isinstance(nodes[0], yaml.MappingNode):
         message = f"must hold a mapping, not {quote(_describe_node(nodes[0]))}"
         return _make_unread(_make_flaw(reader.place(nodes[0]), "wrong_type", message=message))
     else:

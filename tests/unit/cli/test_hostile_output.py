@@ -74,7 +74,6 @@ PROFILES = {
 }
 WITHOUT_CLUSTER = {
     "check": [["bad.yaml"], ["good.yaml"], [f"no{EVIL}.yaml"]],
-    "convert": [["profiles.yaml"], ["profiles.yaml", "--verify"]],
     "diff": [["profiles.yaml", "good.yaml"], ["bad.yaml", "good.yaml"]],
     "schema": [[]],
     "version": [[]],

@@ -5,7 +5,7 @@ The files are data beside the project, not a part of it.
 
 from __future__ import annotations
 
-import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,17 @@ from kubespawner import KubeSpawner
 from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner, share_connection
 from gpuspawner.cli.compare.menu import draw_sample
 from gpuspawner.cli.compare.sides import open_side
-from gpuspawner.cli.convert import read_profile_source
 from gpuspawner.cli.values.chart_config import build_spawner_config
+from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
-from tests.unit.cli.test_convert_files import FILES, each_file
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = Path(os.environ.get("GPUSPAWNER_PROFILES") or ROOT.parent / "shared" / "profiles")
+FILES = sorted(FOLDER.glob("*.yaml"))
 
 pytestmark = pytest.mark.skipif(not FILES, reason="needs a folder of values files: GPUSPAWNER_PROFILES")
 
@@ -41,17 +44,17 @@ async def build_pod(kind: type[Any], config: Any, options: dict[str, object]) ->
     return pod
 
 
-@each_file
+@pytest.mark.parametrize("file", [pytest.param(file, id=file.name.partition(".")[0]) for file in FILES])
 async def test_with_another_class_alone_every_choice_of_a_real_list_gives_kubespawners_pod(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    source = read_profile_source([str(file)], io.StringIO())
+    values = load_values([str(file)])
     monkeypatch.setattr(GPUSpawner, "capacity_timeout", 0.01)  # there is no cluster
     pods: dict[str, list[dict[str, Any]]] = {}
     async with ApiClient(Configuration(host="http://127.0.0.1:9")) as client:
         with share_connection(CoreV1Api(client)):
-            config = build_spawner_config(source.values.chart, namespace="default")
-            side = open_side(source.values, is_helm=source.sorts_keys)
+            config = build_spawner_config(values.chart, namespace="default")
+            side = open_side(values)
             for pick in draw_sample(side.profiles, limit=1000, seed=0).picks:
                 options = side.make_options(pick)
                 pods[pick.label] = [await build_pod(kind, config, options) for kind in (KubeSpawner, GPUSpawner)]

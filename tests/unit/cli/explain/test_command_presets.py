@@ -154,69 +154,6 @@ def test_a_wrong_choice_is_2(arguments: list[str], capsys: pytest.CaptureFixture
     assert "gpuspawner explain: error: " in capsys.readouterr().err
 
 
-LIST = {
-    "singleuser": {
-        "image": {"name": "registry.example/lab", "tag": "1"},
-        "cpu": {"limit": 2, "guarantee": 0.25},
-        "memory": {"limit": "4G", "guarantee": "1G"},
-        "profileList": [
-            {"slug": "python", "display_name": "Python"},
-            {
-                "slug": "course",
-                "display_name": "Course",
-                "allowed_groups": ["students"],
-                "kubespawner_override": {
-                    "cpu_limit": None,
-                    "mem_limit": "16G",
-                    "mem_guarantee": "12G",
-                    "node_selector": {"pool": "teaching"},
-                    "default_url": "/lab/tree/course",
-                },
-            },
-        ],
-    }
-}
-"""The values of the two profiles' pods stand in the profiles and in the chart's own values above them."""
-
-
-@pytest.mark.parametrize(
-    ("preset", "lines"),
-    [
-        pytest.param(
-            "python",
-            [
-                "For: every user, as far as the policy allows it",
-                "Container: limits cpu 2, memory 4 GiB",
-                "Container: requests cpu 0.25, memory 1 GiB",
-            ],
-            id="python",
-        ),
-        pytest.param(
-            "course",
-            [
-                "For: Course: group students",
-                "Container: limits memory 16 GiB",
-                "Container: requests cpu 0.25, memory 12 GiB",
-                "Pod: default url /lab/tree/course",
-                "Pod: node selector pool=teaching",
-            ],
-            id="course",
-        ),
-    ],
-)
-async def test_a_converted_preset_names_what_the_old_profiles_pod_had(
-    kubeconfig: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], preset: str, lines: list[str]
-):
-    arguments = calls(kubeconfig, tmp_path, LIST)
-    assert main(["convert", arguments[-1]]) == 0
-    converted = tmp_path / "converted.yaml"
-    converted.write_text(capsys.readouterr().out)
-    # In a thread, because the API server answers in this one.
-    await asyncio.to_thread(main, ["explain", *arguments, "-f", str(converted), "--preset", preset])
-    told = capsys.readouterr().out.splitlines()
-    assert [line for line in told if line.startswith(("For:", "Container:", "Pod:"))] == lines
-
-
 async def test_a_preset_with_a_trait_of_the_hubs_own_class_is_explained(
     kubeconfig: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
