@@ -11,7 +11,7 @@ from gpuspawner import __version__
 from gpuspawner.cli import demo, schema, version
 from gpuspawner.cli.check import command as check_command
 from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, WRONG_CALL, SafeOutput, sanitize
-from gpuspawner.cli.compare import command as diff_command
+from gpuspawner.cli.diff import command as diff_command
 from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
 from gpuspawner.cli.inventory import command as inventory_command

@@ -14,8 +14,8 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from kubespawner import KubeSpawner
 
 from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner, share_connection
-from gpuspawner.cli.compare.menu import draw_sample
-from gpuspawner.cli.compare.sides import open_side
+from gpuspawner.cli.diff.choices import list_choices
+from gpuspawner.cli.diff.sides import open_side
 from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.policy_model import Person
@@ -55,9 +55,9 @@ async def test_with_another_class_alone_every_choice_of_a_real_list_gives_kubesp
         with share_connection(CoreV1Api(client)):
             config = build_spawner_config(values.chart, namespace="default")
             side = open_side(values)
-            for pick in draw_sample(side.profiles, limit=1000, seed=0).picks:
-                options = side.make_options(pick)
-                pods[pick.label] = [await build_pod(kind, config, options) for kind in (KubeSpawner, GPUSpawner)]
+            for choice in list_choices(side.menus):
+                options = choice.find_options(side.menus)
+                pods[choice.label] = [await build_pod(kind, config, options) for kind in (KubeSpawner, GPUSpawner)]
             await GPUSpawner.offer_factory.stop()
     assert pods != {}
     assert [label for label, (expected, actual) in pods.items() if expected != actual] == []

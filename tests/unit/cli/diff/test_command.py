@@ -9,20 +9,20 @@ import pytest
 import yaml
 
 from gpuspawner.cli.main import main
-from tests.unit.cli.compare.conftest import SMALL, make_profiles, make_settings
+from tests.unit.cli.diff.conftest import DEFAULT, TEXT, Diff, make_profiles
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Values files that give the same servers, one that differs from them, and one for below them."""
+    """Values files: a profile list, the same with another spawner class, one that differs, and one for below them."""
 
-    def edit(settings: Any) -> None:
-        settings["presets"]["gpu"]["gpu_count"] = 2
+    def edit(profiles: Any) -> None:
+        profiles[1]["kubespawner_override"]["node_selector"] = {"pool": "a100"}
 
     documents = {
         "old": make_profiles(),
-        "same": make_settings(),
-        "new": make_settings(edit),
+        "same": make_profiles(JupyterHub={"spawner_class": "gpuspawner.GPUSpawner"}),
+        "new": make_profiles(edit),
         "base": {"singleuser": {"defaultUrl": "/lab"}},
     }
     for name, document in documents.items():
@@ -38,7 +38,7 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
 
 def test_without_a_difference_only_the_counts_are_printed(files: list[str], capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(*files[:2], capsys=capsys)
-    assert (status, out.splitlines()[-1], "OUTCOME" in out) == (0, "5 choices: 5 same.", False)
+    assert (status, out.splitlines()[-1], "OUTCOME" in out) == (0, "6 choices: 6 same.", False)
 
 
 def test_differences_are_a_table(files: list[str], capsys: pytest.CaptureFixture[str]):
@@ -46,19 +46,19 @@ def test_differences_are_a_table(files: list[str], capsys: pytest.CaptureFixture
     lines = [re.split("  +", line) for line in out.splitlines()]
     assert status == 4
     assert lines[0] == ["OUTCOME", "CHOICE", "WHAT"]
-    assert lines[2] == ["differs", SMALL, "resource nvidia.com/gpu 1 → 2"]
-    assert out.splitlines()[-1] == "5 choices: 2 same, 3 different."
+    assert lines[1] == ["different", DEFAULT, "spec.nodeSelector.pool t4 → a100"]
+    assert out.splitlines()[-1] == "6 choices: 2 same, 4 different."
 
 
 def test_the_same_choices_are_listed_when_asked_for(files: list[str], capsys: pytest.CaptureFixture[str]):
     _, out, _ = run(*files[:2], "--all", capsys=capsys)
-    assert [line.split("  ")[0] for line in out.splitlines()[:6]] == ["OUTCOME", *["same"] * 5]
+    assert [line.split("  ")[0] for line in out.splitlines()[:7]] == ["OUTCOME", *["same"] * 6]
 
 
 def test_each_mistake_is_a_line_that_names_its_file(files: list[str], capsys: pytest.CaptureFixture[str]):
     wrong = Path(files[1])
     document = yaml.safe_load(wrong.read_text())
-    document["hub"]["config"]["GPUSpawner"] |= {"gpus": {"a": {"resource": "gpu"}}, "imges": {}, "cpu": {"max": 0}}
+    document["hub"]["config"]["GPUSpawner"] = {"gpus": {"a": {"resource": "gpu"}}, "imges": {}, "cpu": {"max": 0}}
     wrong.write_text(yaml.safe_dump(document))
     status, _, told = run(files[0], str(wrong), capsys=capsys)
     lines = told.splitlines()
@@ -69,27 +69,40 @@ def test_each_mistake_is_a_line_that_names_its_file(files: list[str], capsys: py
 def test_json_has_everything(files: list[str], capsys: pytest.CaptureFixture[str]):
     status, out, _ = run(files[0], files[2], "--output", "json", capsys=capsys)
     document = json.loads(out)
-    assert (status, document["counts"], document["total"], document["compared"]) == (
+    assert (status, document["counts"], document["totals"], document["limit"]) == (
         4,
-        {"same": 2, "differs": 3},
-        5,
-        5,
+        {"same": 2, "different": 4},
+        {"old": 6, "new": 6},
+        200,
     )
-    assert document["choices"][3] == {
-        "choice": SMALL,
-        "old_options": {"profile": "gpu", "image": "gpu", "size": "small"},
-        "new_options": {"v": 1, "preset": "gpu", "preset_choices": {"image": "gpu", "size": "small"}},
-        "outcome": "differs",
-        "differences": [{"what": "resource nvidia.com/gpu", "old": "1", "new": "2"}],
-        "gained": [],
-        "lost": [],
-        "reason": "",
+    assert document["choices"][2] == {
+        "choice": DEFAULT,
+        "options": {"profile": "gpu", "image": "cuda", "size": "small"},
+        "outcome": "different",
+        "differences": [{"field": "spec.nodeSelector.pool", "old": "t4", "new": "a100"}],
     }
 
 
-def test_a_sample_tells_its_seed(files: list[str], capsys: pytest.CaptureFixture[str]):
-    _, out, _ = run(*files[:2], "--limit", "2", "--seed", "7", capsys=capsys)
-    assert "Compared: a sample of 3 of 5 choices (--seed 7)." in out.splitlines()
+def test_of_too_many_choices_those_nearest_to_the_defaults_are_tried(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+):
+    _, out, _ = run(*files[:2], "--limit", "4", "--all", capsys=capsys)
+    lines = out.splitlines()
+    assert [re.split("  +", line)[1] for line in lines[1:5]] == ["no choice", "profile small", DEFAULT, TEXT]
+    assert lines[-3:] == [
+        "Tried: 4 of 6 choices of OLD, those nearest to the defaults (--limit).",
+        "Tried: 4 of 6 choices of NEW, those nearest to the defaults (--limit).",
+        "4 choices: 4 same.",
+    ]
+
+
+def test_a_choice_beyond_the_limit_of_the_other_file_is_found_there(diff: Diff):
+    _, report = diff(make_profiles(lambda profiles: profiles.pop(0)), make_profiles(), "--limit", "2")
+    assert [(result["choice"], result["outcome"]) for result in report["choices"]] == [
+        ("no choice", "different"),
+        (DEFAULT, "same"),
+        ("profile small", "only new"),
+    ]
 
 
 def test_files_of_f_are_below_both_sides(files: list[str], capsys: pytest.CaptureFixture[str]):
@@ -104,7 +117,7 @@ def test_files_of_f_are_below_both_sides(files: list[str], capsys: pytest.Captur
         pytest.param("hub: [", 1, "bad.yaml", id="no YAML"),
         pytest.param("- a\n", 1, "must hold a mapping", id="no mapping"),
         pytest.param("hub: {config: {GPUSpawner: {presets: 3}}}", 1, "presets", id="wrong settings"),
-        pytest.param("singleuser: {profileList: [{slug: x}]}", 1, "display_name", id="wrong profile"),
+        pytest.param("singleuser: {profileList: [{}]}", 1, "gpuspawner check names the place", id="no profile"),
         pytest.param("hub: 3", 1, "hub", id="wrong section"),
     ],
 )
