@@ -5,6 +5,7 @@ message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. Th
 
 - ``command``: arguments and output; ``collect_findings(values)`` runs all checks that need no cluster.
 - ``settings_errors``: values that keep the hub from starting or Helm from rendering the chart.
+- ``profile_errors``: profiles of a ``profile_list`` that KubeSpawner cannot show or start.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
 - ``settings_warnings``: impossible limits, unknown GPU types, misspelled names.
 - ``type_warnings``: GPU types that no server can use, and images without a CUDA version.

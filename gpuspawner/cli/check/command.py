@@ -1,8 +1,9 @@
 """Check Helm values before you deploy them: list every problem with file, line, path, reason and the nearest valid key.
 
 The program merges the files in their order as Helm does, and checks the result. An error is a value at which the hub
-refuses to start, or which nothing reads; a warning is a valid value that is probably a mistake. With --cluster the
-program also compares GPU types, tolerations and limits with the nodes of a cluster; otherwise it needs no cluster.
+refuses to start, at which KubeSpawner fails to show or start a profile, or which nothing reads; a warning is a valid
+value that is probably a mistake. With --cluster the program also compares GPU types, tolerations and limits with the
+nodes of a cluster; otherwise it needs no cluster.
 
 examples:
   gpuspawner check values.yaml
@@ -27,6 +28,7 @@ from gpuspawner.cli.check.chart_warnings import (
 )
 from gpuspawner.cli.check.cluster_warnings import find_cluster_warnings
 from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
+from gpuspawner.cli.check.profile_errors import find_profile_mistakes
 from gpuspawner.cli.check.settings_errors import (
     find_broken_sections,
     find_fatal_nulls,
@@ -104,6 +106,7 @@ def collect_findings(values: HelmValues) -> list[Finding]:
         found += find_fatal_nulls(values)
         found += find_unread_keys(values)
         found += find_setting_errors(values)
+        found += find_profile_mistakes(values)
         found += find_redundant_nulls(values)
         found += find_chart_warnings(values)
         if not _has_severity(found, Severity.ERROR):
