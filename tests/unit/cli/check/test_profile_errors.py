@@ -36,7 +36,11 @@ def test_a_profile_list_without_a_mistake_is_no_problem(tmp_path: Path, capsys: 
       choices:
         one: {display_name: One, default: true, kubespawner_override: {environment: {A: "1"}}}
         two: {display_name: Two}
-      unlisted_choice: {enabled: true, validation_regex: "^.+$", kubespawner_override: {mem_limit: "{value}"}}"""
+      unlisted_choice: {enabled: true, validation_regex: "^.+$", kubespawner_override: {mem_limit: "{value}"}}
+    folder:
+      display_name: Folder
+      choices: null
+      unlisted_choice: {enabled: true, kubespawner_override: {working_dir: "{value}"}}"""
     assert (check(tmp_path, profiles), capsys.readouterr().out) == (0, "1 file: no problems\n")
 
 

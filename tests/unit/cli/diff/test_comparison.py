@@ -173,7 +173,7 @@ def test_a_list_without_a_default_begins_with_the_first_key_as_helm_sorts_them(d
 
 
 def test_of_two_profiles_with_one_slug_the_first_is_compared(diff: Diff):
-    twin = {"display_name": "Twin", "slug": "small", "kubespawner_override": {"image": "a/twin:1"}}
+    twin = {"display_name": "Twin", "slug": "small", "profile_options": {"gpu": {"choices": GAINED}}}
     status, report = diff(make_profiles(), make_profiles(lambda profiles: profiles.append(twin)))
     assert (status, list_outcomes(report)) == (0, dict.fromkeys(CHOICES, "same"))
 
@@ -260,6 +260,22 @@ def test_a_change_of_settings_differs_where_it_matters(edit: Edit, choice: str, 
     status, report = diff(make_settings(), make_settings(edit))
     assert (status, list_differences(report, choice)) == (4, differences)
     assert list_outcomes(report)["no choice"] == "same"
+
+
+def test_what_only_nodes_bound_has_no_bound(diff: Diff):
+    def make_unbound(count: int) -> Any:
+        preset = {"image": "cpu", "gpu": "t4", "gpu_count": count, "cpu": 10 * count, "memory": f"{count}T"}
+        values = make_settings(_set("presets", "course", value=preset))
+        del values["hub"]["config"]["GPUSpawner"]["cpu"], values["hub"]["config"]["GPUSpawner"]["memory"]
+        return values
+
+    _, report = diff(make_unbound(8), make_unbound(9))
+    limits = "spec.containers.notebook.resources.limits"
+    assert [line for line in list_differences(report, "preset course") if line.startswith(limits)] == [
+        f"{limits}.cpu 80.0 → 90.0",
+        f"{limits}.memory 8 TiB → 9 TiB",
+        f"{limits}.nvidia.com/gpu 8 → 9",
+    ]
 
 
 def test_notes_of_gpuspawner_in_the_pod_are_no_difference(diff: Diff):
