@@ -1,7 +1,6 @@
 """The command line program ``gpuspawner``.
 
-``main`` parses arguments and runs one sub-command. The command ``diff`` is in the package ``compare``; every other
-command has the name of its package or module.
+``main`` parses arguments and runs one sub-command. A command has the name of its package or module.
 Every command has two functions: ``configure(parser)`` adds its arguments; ``run(arguments, *, out, notes)`` writes its
 result to ``out``, remarks to ``notes``, and returns an exit code. ``common.output`` defines the common exit codes.
 

@@ -9,3 +9,7 @@ a hub, a cluster or a network.
 - ``sides``: one of the two values files, as a hub would use it: its choices and their pods.
 - ``choices``: the choices of a values file, in an order in which a part of them is a good sample.
 """
+
+from gpuspawner.cli.diff import command
+
+__all__ = ["command"]

@@ -44,10 +44,7 @@ class UserChoice:
         return " · ".join((self.menu, *(f"{name}: {entry}" for name, entry in self.picks.items())))
 
     def find_options(self, menus: Menus) -> dict[str, object]:
-        """Return the user options of the choice.
-
-        :param menus: what users can choose; it has the choice.
-        """
+        """Return the user options of the choice, which the menus have."""
         menu = menus[self.menu]
         entries = (menu.lists[name][entry] for name, entry in self.picks.items())
         return dict(itertools.chain(menu.options.items(), *(entry.items() for entry in entries)))
@@ -56,9 +53,6 @@ class UserChoice:
         """Return the same choice with another values file, or None if users do not have it there.
 
         It has the same entries of the same menu. A list that only one of the files has must stand at its default.
-
-        :param own: what users can choose with the choice's own file.
-        :param other: what users can choose with the other file.
         """
         if self.menu not in other:
             return None
@@ -71,10 +65,7 @@ class UserChoice:
 
 
 def list_choices(menus: Menus) -> Iterator[UserChoice]:
-    """Yield all choices: first the defaults of each menu, then those that differ from them in one list, then in two.
-
-    :param menus: what users can choose.
-    """
+    """Yield all choices: first the defaults of each menu, then those that differ from them in one list, then in two."""
     for count in range(1 + max(len(menu.lists) for menu in menus.values())):
         for key, menu in menus.items():
             defaults = {name: next(iter(entries)) for name, entries in menu.lists.items()}
@@ -84,8 +75,5 @@ def list_choices(menus: Menus) -> Iterator[UserChoice]:
 
 
 def count_choices(menus: Menus) -> int:
-    """Return how many choices :func:`list_choices` yields.
-
-    :param menus: what users can choose.
-    """
+    """Return how many choices :func:`list_choices` yields."""
     return sum(math.prod(map(len, menu.lists.values())) for menu in menus.values())

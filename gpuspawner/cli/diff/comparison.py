@@ -38,12 +38,7 @@ class ChoiceOutcome(StrEnum):
 
 
 class Difference(NamedTuple):
-    """One field that differs between the pods of two values files.
-
-    :param field: path of the field, such as ``spec.nodeSelector.pool``.
-    :param old: the old value as text.
-    :param new: the new value as text.
-    """
+    """One field that differs, such as ``spec.nodeSelector.pool``, and its old and new value as text."""
 
     field: str
     old: str
@@ -56,8 +51,6 @@ class ChoiceResult:
 
     :param choice: text that names the choice.
     :param options: the user options of the choice; if both files have it, with the old file.
-    :param outcome: what changes.
-    :param differences: the fields that differ.
     """
 
     choice: str
@@ -112,11 +105,8 @@ class ComparisonReport:
 
 
 def compare_values(old: HelmValues, new: HelmValues, *, limit: int) -> ComparisonReport:
-    """Compare two values files and return a report. The function needs no cluster, and runs its own event loop.
+    """Compare at most so many choices of two values files. The function needs no cluster, and runs its own event loop.
 
-    :param old: the values before a change.
-    :param new: the values after it.
-    :param limit: how many choices of each file to try at most.
     :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
     """
     return asyncio.run(_compare(old, new, limit=limit))

@@ -73,8 +73,6 @@ class Side(ABC):
         """Return the pod of a choice as JSON, without what gpuspawner notes in it, and some traits beside the pod.
 
         For a choice that the hub refuses, the result only has a reason: :data:`REFUSAL`.
-
-        :param options: the user options.
         """
         try:
             spawner = await self._load(options)
@@ -98,7 +96,6 @@ def open_side(values: HelmValues) -> Side:
 
     Call this function only inside the context manager :func:`gpuspawner.cli.cluster.offline_spawner.share_connection`.
 
-    :param values: the merged values files.
     :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
     """
     values = HelmValues(merged=_sort_keys(values.chart))  # Helm sorts keys, and KubeSpawner's default is the first key.
@@ -119,11 +116,7 @@ def _sort_keys(value: Any) -> Any:
 
 
 class ProfileSide(Side):
-    """A hub that shows a ``profile_list``, or nothing to choose. KubeSpawner builds the pods.
-
-    :param config: the configuration of the hub's spawners.
-    :raises SettingsError: KubeSpawner does not accept the configuration.
-    """
+    """A hub that shows a ``profile_list``, or nothing to choose. KubeSpawner builds the pods."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -170,12 +163,7 @@ def _find_example(pattern: str) -> str:
 
 
 class SettingsSide(Side):
-    """A hub with settings of gpuspawner. KubeSpawner builds the pods, and gpuspawner puts the choice into them.
-
-    :param config: the configuration of the hub's spawners.
-    :param settings: the parsed settings.
-    :raises SettingsError: KubeSpawner does not accept the configuration.
-    """
+    """A hub with settings of gpuspawner. KubeSpawner builds the pods, and gpuspawner puts the choice into them."""
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:
         super().__init__()
