@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import statistics
 import time
 from collections import Counter
@@ -25,9 +26,8 @@ from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.verdict import predict_verdict
 from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.kube.client.api_requests import stream_text
-from gpuspawner.kube.client.json_stream import parse_members
-from gpuspawner.kube.store import NODES_PER_PAGE, PODS_PER_PAGE, ClusterStore, StoreTiming
+from gpuspawner.kube.client.api_requests import read_body
+from gpuspawner.kube.store import OBJECTS_PER_PAGE, ClusterStore, StoreTiming
 
 PACE = StoreTiming(first_sync_timeout_s=100.0)
 """The first caller waits until everything is read, instead of three seconds as in the hub."""
@@ -162,10 +162,8 @@ class _Ours:
     async def _warm_up(self) -> None:
         """Open a connection and read a page of each, so that what any request takes is there before."""
         api = self._store._api
-        for method, size in ((api.list_node, NODES_PER_PAGE), (api.list_pod_for_all_namespaces, PODS_PER_PAGE)):
-            response = await method(limit=size, _preload_content=False)
-            async for _ in parse_members(stream_text(response)):
-                pass
+        for method in (api.list_node, api.list_pod_for_all_namespaces):
+            json.loads(await read_body(await method(limit=OBJECTS_PER_PAGE, _preload_content=False)))
 
     async def _read(self) -> None:
         if (await self._store.read_inventory()).occupancy is None:

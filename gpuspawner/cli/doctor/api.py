@@ -15,7 +15,6 @@ from gpuspawner.cli.cluster.shipped_roles import Permission, ServiceAccount, des
 from gpuspawner.cli.doctor.diagnosis import shorten_list
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError, list_each, read_body, send_request
-from gpuspawner.kube.client.pacing import Pacer
 
 REQUEST_TIMEOUT_S = 15.0
 """Timeout of each request in seconds."""
@@ -58,7 +57,7 @@ async def fetch_objects(
 
     found: list[Any] = []
     try:
-        await list_each(page, found.append, pacer=Pacer(), limit=_PAGE_SIZE, _request_timeout=REQUEST_TIMEOUT_S)
+        await list_each(page, found.append, limit=_PAGE_SIZE, _request_timeout=REQUEST_TIMEOUT_S)
     except APIUnavailableError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             raise NotServedError(path) from error

@@ -59,7 +59,6 @@ from gpuspawner.cli.values.chart_config import list_unread_settings
 from gpuspawner.core.cluster.dra import ResourceSlice, decode_resource_slice
 from gpuspawner.core.warnings.nodes import AdminWarning
 from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, list_each
-from gpuspawner.kube.client.pacing import Pacer
 from gpuspawner.kube.resources.dra_devices import DRA_GROUP, RESOURCE_SLICES
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -268,7 +267,6 @@ async def _add_slices(view: ClusterView) -> tuple[ClusterView, str]:
         await list_each(
             method,
             lambda raw: found.append(decode_resource_slice(raw)),
-            pacer=Pacer(),
             limit=_PER_PAGE,
             _request_timeout=_REQUEST_TIMEOUT_S,
         )

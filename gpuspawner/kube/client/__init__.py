@@ -3,11 +3,10 @@
 Callers pass an API method of `kubernetes_asyncio` and its arguments. A failed request raises an
 :class:`APIUnavailableError`. KubeSpawner, and the code for starts in `gpuspawner.hub`, call `spawner.api` directly.
 
-- `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
-  ask whether the hub has a right (SelfSubjectAccessReview).
-- `json_stream`: parse the JSON of a list, and split a watch into lines, while chunks arrive.
-- `pacing`: yield to the event loop, share a task between callers, back off after a failure, measure time with a clock
-  that never goes back.
+- `api_requests`: send a request, read its response, read a list in small pages, ask whether the hub has a right
+  (SelfSubjectAccessReview).
+- `pacing`: take turns with other tasks, share a task between callers, back off after a failure, measure time with a
+  clock that never goes back.
 """
 
 from gpuspawner.kube.client.api_requests import (
@@ -19,13 +18,12 @@ from gpuspawner.kube.client.api_requests import (
     read_body,
     send_request,
 )
-from gpuspawner.kube.client.pacing import Backoff, Pacer, SharedTasks, SteadyClock
+from gpuspawner.kube.client.pacing import Backoff, SharedTasks, SteadyClock, take_turns
 
 __all__ = [
     "APIMethod",
     "APIUnavailableError",
     "Backoff",
-    "Pacer",
     "SharedTasks",
     "SteadyClock",
     "find_missing_verb",
@@ -33,4 +31,5 @@ __all__ = [
     "list_each",
     "read_body",
     "send_request",
+    "take_turns",
 ]

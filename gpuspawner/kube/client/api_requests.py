@@ -11,22 +11,23 @@ since a role may allow only `list`.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import aiohttp
 from kubernetes_asyncio.client import AuthorizationV1Api, CustomObjectsApi
 
-from gpuspawner.core.json_access import as_dict, as_dicts
-from gpuspawner.kube.client.json_stream import parse_members
-from gpuspawner.kube.client.pacing import Pacer
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.kube.client.pacing import take_turns
 
-_PIECE_BYTES = 64 * 1024
-"""Maximum number of bytes decoded in one step; decoding megabytes at once would block the event loop."""
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+"""Maximum size of a page with several objects; parsing it blocks the event loop for about 10 ms."""
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Maximum size of any other answer. Kubernetes objects are smaller: etcd accepts up to 1.5 MiB
+(``--max-request-bytes``), and an object's JSON is at most a few times as long."""
+_MANAGED_FIELDS = b',"managedFields":['
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
@@ -53,6 +54,10 @@ class APIUnavailableError(Exception):
         self.status = status
 
 
+class BodyTooLargeError(APIUnavailableError):
+    """The API server's answer is larger than the hub accepts."""
+
+
 async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
     """Send a request and return the response once its headers have arrived; the caller reads and closes the response.
 
@@ -70,37 +75,27 @@ async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientRes
     return response
 
 
-async def read_body(response: aiohttp.ClientResponse) -> bytes:
+async def read_body(response: aiohttp.ClientResponse, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """Return the whole body of a response and close it.
 
     :param response: a response that :func:`send_request` returned.
+    :param max_bytes: maximum size of the body after decompression.
+    :raises BodyTooLargeError: the body is larger.
     :raises APIUnavailableError: the body did not arrive completely or in time.
     """
+    pieces: list[bytes] = []
+    size = 0
     try:
-        return await response.read()
+        async for piece in response.content.iter_any():
+            pieces.append(piece)
+            size += len(piece)
+            if size > max_bytes:
+                raise BodyTooLargeError(f"the answer has more than {max_bytes} bytes")
     except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise make_unavailable_error(error) from error
     finally:
         response.close()
-
-
-async def stream_text(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:
-    """Yield the body of a large response as text, in pieces; a caller that stops early must close the generator.
-
-    :param response: a response that :func:`send_request` returned.
-    :raises APIUnavailableError: the body did not arrive completely or in time, or is not UTF-8.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        async for piece in response.content.iter_chunked(_PIECE_BYTES):
-            yield decoder.decode(piece)
-        yield decoder.decode(b"", final=True)
-    except (TimeoutError, aiohttp.ClientError, OSError) as error:
-        raise make_unavailable_error(error) from error
-    except UnicodeDecodeError as error:
-        raise APIUnavailableError("the answer is no text") from error
-    finally:
-        response.close()
+    return b"".join(pieces)
 
 
 def make_unavailable_error(error: Exception) -> APIUnavailableError:
@@ -113,7 +108,7 @@ def make_unavailable_error(error: Exception) -> APIUnavailableError:
     return APIUnavailableError(str(error) or type(error).__name__)
 
 
-async def list_each(method: APIMethod, keep: Callable[[object], object], *, pacer: Pacer, **arguments: Any) -> str:
+async def list_each(method: APIMethod, keep: Callable[[object], object], *, limit: int, **arguments: Any) -> str:
     """List a resource page by page, pass each object to ``keep``, and return the list's ``resourceVersion``.
 
     The request sends no ``resourceVersion``, so the list is the most recent one and all its pages show the same state:
@@ -121,48 +116,80 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
 
     :param method: list method of a ``kubernetes_asyncio`` API class.
     :param keep: called with each decoded object.
-    :param pacer: yields to the event loop between objects.
-    :param arguments: arguments of the list method, such as ``limit``, selectors and ``_request_timeout``.
+    :param limit: maximum number of objects on a page; a page that is too large is requested again with fewer objects.
+    :param arguments: arguments of the list method, such as selectors and ``_request_timeout``.
     :raises APIUnavailableError: the API server did not answer in time, refused the request, or answered with something
         that is not a list. Status 410 means that the continue token expired before the last page.
     """
-    token = ""
+    token, size = "", limit
     while True:
         more = {"_continue": token} if token else {}
-        response = await send_request(method, **arguments, **more)
-        pacer.reset()
-        async with aclosing(stream_text(response)) as pieces:
-            metadata = await _parse_page(pieces, keep, pacer=pacer)
-        version = metadata.get("resourceVersion")
-        if not isinstance(version, str) or not version:
+        response = await send_request(method, limit=size, **arguments, **more)
+        try:
+            body = await read_body(response, max_bytes=MAX_PAGE_BYTES if size > 1 else MAX_BODY_BYTES)
+        except BodyTooLargeError:
+            if size == 1:
+                raise
+            size //= 2
+            continue
+        items, metadata = _parse_page(body)
+        async for item in take_turns(items):
+            if isinstance(item, dict):
+                keep(item)
+        version, token = as_text(metadata.get("resourceVersion")), as_text(metadata.get("continue"))
+        if not version:
             raise APIUnavailableError("the list has no resourceVersion")
-        following = metadata.get("continue")
-        if not isinstance(following, str) or not following:
+        if not token:
             return version
-        token = following
+        size = min(limit, 2 * size)
 
 
-async def _parse_page(
-    pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
-) -> dict[str, object]:
-    metadata: object = None
-    has_items = False
+def _parse_page(body: bytes) -> tuple[Sequence[object], Mapping[str, object]]:
     try:
-        async with aclosing(parse_members(pieces)) as found:
-            async for name, value in found:
-                if name == "metadata":
-                    metadata = value
-                elif name == "items":
-                    has_items = True
-                    if isinstance(value, dict):
-                        keep(value)
-                await pacer.yield_if_due()
+        page = as_dict(parse_json(body))
     except ValueError as error:
         raise APIUnavailableError("the answer is no JSON") from error
-    if not has_items or not isinstance(metadata, dict):
+    metadata = page.get("metadata")
+    if "items" not in page or not isinstance(metadata, dict):
         # Raise an error for a malformed answer: if it counted as an empty list, the hub would forget every object.
         raise APIUnavailableError("the answer is no list of objects")
-    return metadata
+    # Go writes an empty list as null.
+    items = page["items"]
+    return items if isinstance(items, list) else [], metadata
+
+
+def parse_json(text: bytes) -> object:
+    """Parse JSON of the API server without the objects' ``managedFields``, which are half of a pod's bytes.
+
+    :param text: a list, an object or an event, UTF-8.
+    :raises ValueError: the text is no JSON, or is nested too deeply.
+    """
+    try:
+        parsed: object = json.loads(strip_managed_fields(text))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return parsed
+
+
+def strip_managed_fields(text: bytes) -> bytes:
+    """Return JSON of the API server without each ``metadata.managedFields`` that ``spec`` follows.
+
+    The API server writes ``managedFields`` last in the metadata, and mostly ``spec`` right after the metadata. JSON
+    escapes quotes in strings, so a search for a quoted key cannot match inside a string.
+    https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
+
+    :param text: JSON of a list, an object or an event.
+    """
+    head, *parts = text.split(_MANAGED_FIELDS)
+    return b"".join((head, *map(_strip_first_value, parts)))
+
+
+def _strip_first_value(part: bytes) -> bytes:
+    end = part.find(b']},"spec":{')
+    # Another "metadata" before the end belongs to the next object of a list, and so does the "spec" that was found.
+    if end < 0 or b'"metadata":{' in part[:end]:
+        return _MANAGED_FIELDS + part
+    return part[end + 1 :]
 
 
 WATCH_VERBS = ("list", "watch")

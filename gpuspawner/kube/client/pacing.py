@@ -1,10 +1,10 @@
-"""Helpers for asyncio: yield to the event loop, share tasks between callers, draw retry delays, read a steady clock."""
+"""Helpers for asyncio: take turns with other tasks, share tasks, draw retry delays, read a steady clock."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -14,27 +14,18 @@ SLICE_S = 0.0025
 """Seconds of work after which a task yields to the event loop."""
 
 
-class Pacer:
-    """Limits how long one task blocks the event loop.
+async def take_turns(values: Iterable[_T], *, slice_s: float = SLICE_S) -> AsyncIterator[_T]:
+    """Yield values, and let other tasks run whenever the caller has worked on values for one time slice.
 
-    :param slice_s: seconds of work between two yields.
-    :param clock: monotonic seconds.
+    :param values: values that the caller works on.
+    :param slice_s: seconds of work between two turns of other tasks.
     """
-
-    def __init__(self, *, slice_s: float = SLICE_S, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._slice_s = slice_s
-        self._clock = clock
-        self._since = clock()
-
-    def reset(self) -> None:
-        """Start a new time slice, for example after the task has awaited a response."""
-        self._since = self._clock()
-
-    async def yield_if_due(self) -> None:
-        """Let other tasks run if the time slice is used up; callers await this after each object they process."""
-        if self._clock() - self._since >= self._slice_s:
+    since = time.perf_counter()
+    for value in values:
+        yield value
+        if time.perf_counter() - since >= slice_s:
             await asyncio.sleep(0)
-            self.reset()
+            since = time.perf_counter()
 
 
 class SharedTasks(Generic[_K, _T]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth, find_node_growth
-from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, send_request, stream_text
+from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
 
 STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
@@ -86,12 +85,7 @@ class NodeGrowthReader:
         response = await send_request(
             method, name=STATUS_NAME, namespace=STATUS_NAMESPACE, _request_timeout=self._timeout_s
         )
-        text = ""
-        async with aclosing(stream_text(response)) as pieces:
-            async for piece in pieces:
-                text += piece
-                if len(text) > _MAX_LENGTH:
-                    raise APIUnavailableError("the answer is too long")
+        text = await read_body(response, max_bytes=_MAX_LENGTH)
         try:
             return find_node_growth(json.loads(text), now=self._now()), STATUS_CACHE_S
         except (ValueError, RecursionError) as error:

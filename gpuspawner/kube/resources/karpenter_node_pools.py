@@ -18,7 +18,6 @@ from kubernetes_asyncio.client import CustomObjectsApi
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools
 from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.kube.client.api_requests import NOT_SERVED, APIUnavailableError, find_missing_verb, list_each
-from gpuspawner.kube.client.pacing import Pacer
 
 KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "nodepools"
 
@@ -98,7 +97,6 @@ class KarpenterNodePools:
             await list_each(
                 partial(method, group=KARPENTER_GROUP, version=KARPENTER_VERSION, plural=NODE_POOLS_PLURAL),
                 found.append,
-                pacer=Pacer(),
                 limit=_PER_PAGE,
                 _request_timeout=(self._answer_s, self._answer_s),
             )

@@ -4,11 +4,10 @@ Callers pass a list method of `kubernetes_asyncio` and an `ObjectCache`, which r
 records when the data was last confirmed and, in a sentence for users, why data is missing.
 
 - `watch_loop`: retry after failures, check rights, explain missing data to users.
-- `watch`: send one list or watch request at a time, decide when the cache is known to be complete (confirmed), and
-  avoid full garbage collections during large lists.
-- `pending_events`: pause reading from the connection so that the hub processes events in batches, keep the last event
-  of each object until it is applied, and apply a new list.
-- `object_caches`: decode nodes and pods and put them into the `Occupancy`, which counts what each node has free.
+- `watch`: send one list or watch request at a time, apply its events, and decide when the cache is known to be complete
+  (confirmed).
+- `object_caches`: decode nodes and pods and put them into the `Occupancy`, which counts what each node has free; apply
+  a new list.
 """
 
 from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache

@@ -6,8 +6,11 @@ resource are stored in a :class:`VersionedCache`.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
@@ -15,6 +18,7 @@ from typing_extensions import override
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.kube.client.pacing import take_turns
 
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace and name of an object; the namespace of a cluster-wide object is empty."""
@@ -158,6 +162,34 @@ class VersionedCache(ObjectCache[_N]):
     @override
     def make_key(self, value: _N) -> ObjectKey:
         return (getattr(value, "namespace", ""), value.name)
+
+
+MAX_CHANGES_AT_ONCE = 500
+"""Maximum number of changes that :func:`replace_objects` makes in one step; they take about 10 ms."""
+
+
+async def replace_objects(cache: ObjectCache[_T], listed: dict[ObjectKey, _T]) -> None:
+    """Drop the cache's objects that a new list does not contain, and put those that are new or have changed.
+
+    No other code may change the cache meanwhile.
+
+    :param cache: receives the objects.
+    :param listed: the complete list by key; the function removes what has not changed.
+    """
+    gone: list[ObjectKey] = []
+    async for held in take_turns(cache.list_values()):
+        key = cache.make_key(held)
+        if key not in listed:
+            gone.append(key)
+        elif listed[key] == held:
+            del listed[key]
+    changes = chain(
+        (partial(cache.drop, key) for key in gone), (partial(cache.put, value) for value in listed.values())
+    )
+    for number, change in enumerate(changes, start=1):
+        change()
+        if number % MAX_CHANGES_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | None] | None:

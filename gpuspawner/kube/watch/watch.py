@@ -1,84 +1,78 @@
 """Lists one resource, then watches it with one request after the other.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
-
-:class:`GCTuning` prevents full garbage collections while the hub lists a cluster, and makes later ones shorter. A full
-collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone, and as
-much again for 100,000 pods. A large list triggers many full collections
-(https://docs.python.org/3/library/gc.html#gc.set_threshold). These collections free nothing, because the pods' objects
-form no reference cycles.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import (
+    MAX_BODY_BYTES,
     APIMethod,
     APIUnavailableError,
     list_each,
     make_unavailable_error,
+    parse_json,
     send_request,
 )
-from gpuspawner.kube.client.json_stream import LineSplitter
-from gpuspawner.kube.client.pacing import Pacer
-from gpuspawner.kube.watch.object_caches import ObjectCache
-from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, ReadBatcher, RelistError
+from gpuspawner.kube.client.pacing import take_turns
+from gpuspawner.kube.watch.object_caches import (
+    ObjectCache,
+    ObjectKey,
+    decode_object,
+    find_object_key,
+    replace_objects,
+)
 
-_NEVER_COLLECT = 2**31 - 1
-_COLLECTIONS_PER_FULL = 100
-"""Third threshold of ``gc.set_threshold`` after ``gc.freeze``: minimum number of collections of the middle generation
-between two full collections. With Python's default of 10, Python ran a full collection while 20 servers started."""
+MAX_LINE_BYTES = MAX_BODY_BYTES
+"""Maximum size of an unfinished line of a watch."""
 
 
-class GCTuning:
-    """Adjusts Python's garbage collector while the hub reads large lists. The hub may read several lists at a time."""
+class LineTooLongError(Exception):
+    """A line exceeds the allowed length, so the response is not a watch of Kubernetes objects."""
 
-    def __init__(self) -> None:
-        self._readers = 0
-        self._settled = 0
-        self._thresholds = gc.get_threshold()
 
-    @contextmanager
-    def pause_full_collections(self) -> Iterator[None]:
-        """Disable full garbage collections inside this context; collections of young objects continue."""
-        if not self._readers:
-            self._thresholds = gc.get_threshold()
-            gc.set_threshold(*self._thresholds[:2], _NEVER_COLLECT)
-        self._readers += 1
-        try:
-            yield
-        finally:
-            self._readers -= 1
-            if not self._readers:
-                gc.set_threshold(*self._thresholds)
+class RelistError(Exception):
+    """The watch cannot continue from its last version; the hub must list the resource again."""
 
-    def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection, and make full collections rarer.
 
-        Do nothing unless the list is more than twice as long as at the last ``gc.freeze``: Python never frees reference
-        cycles among exempt objects (https://docs.python.org/3/library/gc.html#gc.freeze).
+class LineSplitter:
+    """Splits a byte stream into lines; a last line without a newline at its end is never yielded.
 
-        :param object_count: number of objects in the cache after a list.
+    :param longest_bytes: greatest number of bytes that an unfinished line may have.
+    """
+
+    def __init__(self, *, longest_bytes: int = MAX_LINE_BYTES) -> None:
+        self._longest_bytes = longest_bytes
+        self._rest = bytearray()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no unfinished line waits for the next chunk: the last chunk ended with a newline."""
+        return not self._rest
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the non-empty lines that end in this chunk.
+
+        :param chunk: the next bytes of the stream.
+        :raises LineTooLongError: the unfinished line has too many bytes.
         """
-        if object_count > self._settled:
-            self._settled = 2 * object_count
-            gc.freeze()
-            young, middle, full = self._thresholds if self._readers else gc.get_threshold()
-            self._thresholds = (young, middle, max(full, _COLLECTIONS_PER_FULL))
-            if not self._readers:
-                gc.set_threshold(*self._thresholds)
-
-
-GC_TUNING = GCTuning()
+        self._rest += chunk
+        lines: list[bytes] = []
+        if b"\n" in chunk:
+            *lines, rest = bytes(self._rest).split(b"\n")
+            self._rest = bytearray(rest)
+        if len(self._rest) > self._longest_bytes:
+            raise LineTooLongError(f"more than {self._longest_bytes} bytes")
+        return [line for line in lines if line.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +85,15 @@ class WatchTiming:
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: how long the API server may need for the first changes after the response's headers. If nothing
         arrives for this long, the hub assumes that nothing has changed since the last watch.
-    :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
+    :param batch_s: pause after each batch of events, so that the hub does not wake for each event. The cache is at most
+        this much older than the connection.
     """
 
     answer_s: float = 10.0
     watch_s: float = 10.0
     grace_s: float = 2.0
     settle_s: float = 0.5
-    batch_s: float = 2.0
+    batch_s: float = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +101,7 @@ class WatchedResource:
     """A Kubernetes resource to list and watch.
 
     :param method: list method of a ``kubernetes_asyncio`` API class.
-    :param page_size: number of objects on a page of the list.
+    :param page_size: maximum number of objects on a page of the list.
     :param selectors: ``field_selector`` or ``label_selector`` of the list and watch requests.
     """
 
@@ -118,6 +113,10 @@ class WatchedResource:
 IDLE_GAP_S = 0.005
 """Pause between events, in seconds, that shows that a new watch has delivered all changes since the last watch: the API
 server sends these changes one directly after the other."""
+
+MAX_BATCH_BYTES = 64 * 1024
+"""The hub pauses only after batches of fewer bytes. aiohttp stops reading from a connection once twice as many bytes
+are unread (``read_bufsize`` of ``aiohttp.ClientSession``)."""
 
 MAX_SILENT_WATCHES = 6
 """Number of watches in a row without an event or a bookmark after which the hub lists the resource again.
@@ -153,19 +152,18 @@ class Watch:
         self._timing = timing
         self._clock = clock
         self._random = random
-        self._pacer = Pacer()
-        self._pending = PendingEvents(cache)
-        self._batcher = ReadBatcher(timing.batch_s)
+        self._version = ""
+        """``resourceVersion`` up to which the cache is complete; empty if unknown."""
         self._silent_watches = 0
 
     @property
     def needs_list(self) -> bool:
         """Whether :meth:`relist` must run before :meth:`stream`."""
-        return not self._pending.version
+        return not self._version
 
     def forget(self) -> None:
         """Forget the resourceVersion to watch from; the caller must :meth:`relist` before the next :meth:`stream`."""
-        self._pending.reset("")
+        self._version = ""
         self._silent_watches = 0
 
     async def relist(self) -> None:
@@ -174,33 +172,30 @@ class Watch:
         :raises APIUnavailableError: the list could not be read completely; the cache keeps its objects.
         """
         asked_at = self._clock()
-        reconciliation = ListReconciler(self._cache, pacer=self._pacer)
         timing, resource = self._timing, self._resource
-        with GC_TUNING.pause_full_collections():
-            await reconciliation.begin()
-            version = await list_each(
-                resource.method,
-                reconciliation.record,
-                pacer=self._pacer,
-                limit=resource.page_size,
-                _request_timeout=(timing.answer_s, timing.answer_s),
-                **resource.selectors,
-            )
-            await reconciliation.finish()
-        GC_TUNING.freeze(len(self._cache.list_values()))
-        self._pending.reset(version)
+        listed: dict[ObjectKey, Any] = {}
+
+        def keep(raw: object) -> None:
+            key, value = decode_object(raw, self._cache) or (None, None)
+            if key is not None and value is not None:
+                listed[key] = value
+
+        version = await list_each(
+            resource.method,
+            keep,
+            limit=resource.page_size,
+            _request_timeout=(timing.answer_s, timing.answer_s),
+            **resource.selectors,
+        )
+        # Change the cache only now: with a page of a new list, it would contain new pods together with deleted pods.
+        await replace_objects(self._cache, listed)
+        self._version = version
         self._confirm(asked_at)
 
     async def clear(self) -> None:
         """Drop all objects of the cache, because the hub lost the right to read them."""
         self.forget()
-        for value in self._cache.list_values():
-            self._cache.drop(self._cache.make_key(value))
-            await self._pacer.yield_if_due()
-
-    async def catch_up(self) -> None:
-        """Put the events that have arrived into the cache; callers await this before they read the cache."""
-        await self._batcher.catch_up()
+        await replace_objects(self._cache, {})
 
     async def stream(self) -> None:
         """Send one watch request and apply its events to the cache until the API server ends it.
@@ -212,8 +207,7 @@ class Watch:
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))
-        version = self._pending.version
-        self._pending.reset(version)
+        version = self._version
         asked_at = self._clock()
         try:
             response = await send_request(
@@ -235,10 +229,9 @@ class Watch:
             raise make_unavailable_error(error) from error
         finally:
             response.close()
-            self._batcher.mark_processed()
         if not has_lasted:
             raise APIUnavailableError("the watch ended at once")
-        self._silent_watches = self._silent_watches + 1 if version == self._pending.version else 0
+        self._silent_watches = self._silent_watches + 1 if version == self._version else 0
         if self._silent_watches >= MAX_SILENT_WATCHES:
             raise RelistError("the API server has nothing to say")
 
@@ -251,13 +244,11 @@ class Watch:
         """
         time = asyncio.get_running_loop().time
         answered_at = time()
-        content, lines, pending = response.content, LineSplitter(), self._pending
+        content, lines = response.content, LineSplitter()
         is_settled = False
         while True:
             chunk: bytes | None = content.read_nowait()
             if not chunk:
-                await pending.apply(self._pacer)
-                self._batcher.mark_processed()
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
@@ -267,21 +258,46 @@ class Watch:
                         is_settled = True
                         self._confirm(asked_at)
                     continue
-                self._pacer.reset()
             if not chunk:
                 return is_settled
             is_over = False
-            for line in lines.feed(chunk):
-                is_over = pending.add_line(line) or is_over
-                await self._pacer.yield_if_due()
-            if not is_settled or self._batcher.is_requested or pending.is_full:
-                await pending.apply(self._pacer)
+            async for line in take_turns(lines.feed(chunk)):
+                is_over = self._apply(line) or is_over
             if is_over and lines.is_empty and not is_settled:
                 is_settled = True
                 self._confirm(asked_at)
-            if is_settled:
-                connection, is_all_processed = response.connection, pending.is_empty
-                await self._batcher.pause(connection, bytes_read=len(chunk), is_all_processed=is_all_processed)
+            # If much has arrived, the connection may have been paused, and more waits to be read.
+            if is_settled and len(chunk) < MAX_BATCH_BYTES:
+                await asyncio.sleep(self._timing.batch_s)
+
+    def _apply(self, line: bytes) -> bool:
+        """Apply one line of a watch to the cache, and return whether the line is a bookmark.
+
+        :raises RelistError: the API server sent an error event, or the line is not JSON.
+        """
+        try:
+            event = as_dict(parse_json(line))
+        except ValueError as error:
+            raise RelistError("an event is no JSON") from error
+        kind, raw = event.get("type"), event.get("object")
+        if kind == "ERROR":
+            # The error is mostly 410 Gone, because the resourceVersion is too old. List the resource again after other
+            # errors, too: the API does not say whether the watch could continue.
+            raise RelistError("the API server ended the watch with an error")
+        key = find_object_key(raw)
+        if key is not None and kind == "DELETED":
+            self._cache.drop(key)
+        elif key is not None and kind in ("ADDED", "MODIFIED"):
+            _, value = decode_object(raw, self._cache) or (key, None)
+            if value is None:
+                self._cache.drop(key)
+            else:
+                self._cache.put(value)
+        elif kind != "BOOKMARK":
+            # Skip events of unknown types: they change neither the cache nor the version to continue from.
+            return False
+        self._version = as_text(as_dict(as_dict(raw).get("metadata")).get("resourceVersion")) or self._version
+        return kind == "BOOKMARK"
 
 
 async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None) -> bytes | None:

@@ -14,8 +14,7 @@ from http import HTTPStatus
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIUnavailableError
 from gpuspawner.kube.client.pacing import Backoff
-from gpuspawner.kube.watch.pending_events import RelistError
-from gpuspawner.kube.watch.watch import Watch
+from gpuspawner.kube.watch.watch import RelistError, Watch
 
 NOT_READ_YET = gettext_lazy("The cluster is still being read; open this page again in a few seconds.")
 BEING_READ_AGAIN = gettext_lazy("The cluster is being read again.")

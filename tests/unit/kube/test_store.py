@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.cluster.model import PriorityClass, RuntimeClass
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.kube.store import STALE_AFTER_S, ClusterStore, StoreTiming
+from gpuspawner.kube.store import STALE_AFTER_S, YOUNG_OBJECTS, ClusterStore, StoreTiming
 from gpuspawner.kube.watch.watch import WatchTiming
 from gpuspawner.kube.watch.watch_loop import RetryDelays
 from tests.unit.clocks import Clock
@@ -339,22 +340,28 @@ async def test_the_log_says_once_that_what_is_known_is_old(
     ]
 
 
-async def test_a_request_gets_everything_that_has_arrived_however_long_changes_may_wait(
-    cluster: WatchServer, make_store: MakeStore
+@pytest.fixture
+def thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("thresholds")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((700, 9, 8), (YOUNG_OBJECTS, 9, 8), id="usual"),
+        pytest.param((50_000, 9, 8), (50_000, 9, 8), id="rarer still"),
+        pytest.param((0, 9, 8), (0, 9, 8), id="off"),
+    ],
+)
+async def test_a_page_of_a_list_leads_to_few_garbage_collections(
+    store: ClusterStore, before: tuple[int, int, int], after: tuple[int, int, int]
 ):
-    cluster.put(NODES, node("n1", gpus=8))
-    store = make_store(timing=WatchTiming(answer_s=5, watch_s=60, grace_s=5, settle_s=0.02, batch_s=60))
+    gc.set_threshold(*before)
     await store.read_inventory()
-    pods = store._watches[1]
-    async with asyncio.timeout(10):
-        # Once the first rush is over, nothing is read until a request comes.
-        while not pods._batcher._requested:
-            cluster.put(PODS, pod("p0", gpus=1))
-            await asyncio.sleep(0.03)
-    for number in range(1, 8):
-        cluster.put(PODS, pod(f"p{number}", gpus=1))
-        await until(store, lambda inventory, left=7 - number: inventory.occupancy.get_free("n1")[RESOURCE] == left)
-        await eventually(lambda: pods._batcher._requested)
+    assert gc.get_threshold() == after
 
 
 async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchServer, store: ClusterStore):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
-from typing import Any, cast
+from collections.abc import Callable
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.kube.client.api_requests import (
     APIUnavailableError,
+    BodyTooLargeError,
     make_unavailable_error,
     read_body,
     send_request,
-    stream_text,
 )
 from tests.unit.kube.list_server import ListServer
 
@@ -56,44 +54,14 @@ def test_a_failure_without_words_is_named_after_its_type():
     assert str(make_unavailable_error(ConnectionResetError())) == "ConnectionResetError"
 
 
-class Pieces:
-    """A response that arrives in pieces."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
-        self.content = self
-        self.is_closed = False
-
-    async def iter_chunked(self, most: int) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            for begin in range(0, len(piece), most):
-                yield piece[begin : begin + most]
-
-    def close(self) -> None:
-        self.is_closed = True
+async def test_an_answer_that_is_too_large_is_refused_and_closed(server: ListServer, api: CoreV1Api):
+    server.bodies[NODES] = "x" * 1001
+    response = await send_request(api.list_node)
+    with pytest.raises(BodyTooLargeError):
+        await read_body(response, max_bytes=1000)
+    assert response.closed
 
 
-async def test_a_long_answer_is_read_in_pieces():
-    response: Any = Pieces(*(bytes([each]) for each in '{"a": "ä€😀"}'.encode()))
-    read = [piece async for piece in stream_text(response)]
-    assert ("".join(read), len(read) > 1, response.is_closed) == ('{"a": "ä€😀"}', True, True)
-
-
-async def test_of_megabytes_that_have_arrived_only_some_are_read_at_once():
-    read = [len(piece) async for piece in stream_text(cast("Any", Pieces(b"x" * 2_000_000)))]
-    assert (sum(read), max(read) <= 65536) == (2_000_000, True)
-
-
-async def test_an_answer_that_is_not_read_to_its_end_is_closed():
-    response: Any = Pieces(b"x" * 2_000_000)
-    async with aclosing(stream_text(response)) as pieces:
-        await anext(pieces)
-    assert response.is_closed
-
-
-@pytest.mark.parametrize("pieces", [(b"\xff",), ("ä".encode()[:1],)])
-async def test_bytes_that_are_no_text_are_no_answer(pieces: tuple[bytes, ...]):
-    response: Any = Pieces(*pieces)
-    with pytest.raises(APIUnavailableError, match="no text"):
-        [piece async for piece in stream_text(response)]
-    assert response.is_closed
+async def test_an_answer_of_the_largest_size_is_read(server: ListServer, api: CoreV1Api):
+    server.bodies[NODES] = "x" * 1000
+    assert await read_body(await send_request(api.list_node), max_bytes=1000) == b"x" * 1000

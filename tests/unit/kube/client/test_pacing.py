@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
 
-from gpuspawner.kube.client.pacing import Backoff, Pacer, SharedTasks, SteadyClock
+from gpuspawner.kube.client.pacing import Backoff, SharedTasks, SteadyClock, take_turns
 from tests.unit.clocks import Clock
 
 
-async def turns(pacer: Pacer, work: Callable[[], None]) -> int:
-    """Count the turns that others get while ten pieces of work are done."""
+async def count_turns(*, slice_s: float) -> int:
+    """Return how many turns other tasks get while a caller works on ten values, each for a millisecond."""
     count = 0
 
     async def others() -> None:
@@ -20,32 +20,18 @@ async def turns(pacer: Pacer, work: Callable[[], None]) -> int:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(others())
-    for _ in range(10):
-        work()
-        await pacer.yield_if_due()
+    async for _ in take_turns(range(10), slice_s=slice_s):
+        time.sleep(0.001)  # noqa: ASYNC251  # work that blocks the event loop
     task.cancel()
     return count
 
 
-async def test_others_get_a_turn_after_each_slice(clock: Clock):
-    def work() -> None:
-        clock.now += 0.5
-
-    assert await turns(Pacer(slice_s=1.0, clock=clock), work) == 5
+async def test_other_tasks_get_a_turn_after_each_slice():
+    assert await count_turns(slice_s=0.0005) == 10
 
 
-async def test_short_work_is_not_interrupted(clock: Clock):
-    assert await turns(Pacer(slice_s=1.0, clock=clock), lambda: None) == 0
-
-
-async def test_waiting_counts_as_a_turn(clock: Clock):
-    pacer = Pacer(slice_s=1.0, clock=clock)
-
-    def wait() -> None:
-        clock.now += 2
-        pacer.reset()
-
-    assert await turns(pacer, wait) == 0
+async def test_short_work_is_not_interrupted():
+    assert await count_turns(slice_s=60) == 0
 
 
 def test_pauses_double_up_to_a_limit():

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from gpuspawner.kube.client.api_requests import APIUnavailableError
-from gpuspawner.kube.watch.pending_events import RelistError
+from gpuspawner.kube.watch.watch import RelistError
 from gpuspawner.kube.watch.watch_loop import RetryDelays, WatchLoop
 from tests.unit.kube.watch_server import eventually
 

@@ -10,8 +10,8 @@ import pytest
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.kube.watch import watch as watch_module
 from gpuspawner.kube.watch.object_caches import PodCache
-from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
-from tests.unit.kube.watch_server import event, pod
+from gpuspawner.kube.watch.watch import MAX_BATCH_BYTES, Watch, WatchedResource, WatchTiming
+from tests.unit.kube.watch_server import bookmark, event, eventually, pod
 
 RUSH = 400
 SETTLE_S = 2.0
@@ -73,3 +73,45 @@ async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_en
     await asyncio.gather(task, return_exceptions=True)
     assert (set(rush.early), len(rush.early), rush.confirmed) == ({0}, RUSH, [7.0])
     assert sum(1 for _ in occupancy.iter_pods()) == RUSH
+
+
+class Flood:
+    """A watch of which one large chunk arrives, a small one, and then no more."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.content = self
+        large = event("ADDED", pod("large", annotations={"large": "x" * MAX_BATCH_BYTES}))
+        self._chunks = [bookmark(7) + large, event("ADDED", pod("small"))]
+
+    def read_nowait(self) -> bytes:
+        return b""
+
+    async def readany(self) -> bytes:
+        if not self._chunks:
+            await asyncio.Event().wait()
+        return self._chunks.pop(0)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+async def test_no_pause_follows_a_large_chunk():
+    occupancy, flood = Occupancy(), Flood()
+
+    async def method(**_: Any) -> Flood:
+        return flood
+
+    watch = Watch(
+        WatchedResource(method=method, page_size=1),
+        PodCache(occupancy),
+        confirm=lambda moment: None,
+        timing=WatchTiming(batch_s=600),
+        clock=lambda: 7.0,
+        random=lambda: 0.0,
+    )
+    task = asyncio.create_task(watch.stream())
+    await eventually(lambda: {"large", "small"} == {held.name for held in occupancy.iter_pods()})
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

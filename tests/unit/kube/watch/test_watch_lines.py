@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.kube.client.json_stream import LineSplitter, LineTooLongError
+from gpuspawner.kube.watch.watch import LineSplitter, LineTooLongError
 
 
 def fed(*chunks: bytes, longest_bytes: int = 100) -> list[bytes]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.kube.client.json_stream import strip_managed_fields
+from gpuspawner.kube.client.api_requests import strip_managed_fields
 
 MANAGERS = b',"managedFields":[{"manager":"kubelet","fieldsV1":{"f:status":{}}}]'
 

@@ -1,0 +1,84 @@
+"""A new list replaces what is held in one step, as far as that does not take long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.kube.watch.object_caches import MAX_CHANGES_AT_ONCE, ObjectKey, replace_objects
+
+
+class Kept:
+    """A cache that keeps numbers by name, and counts its changes."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, tuple[ObjectKey, int]] = {}
+        self.changes = 0
+
+    def decode(self, raw: object) -> tuple[ObjectKey, int] | None:
+        raise NotImplementedError
+
+    def put(self, value: tuple[ObjectKey, int]) -> None:
+        self.changes += 1
+        self.objects[value[0]] = value
+
+    def drop(self, key: ObjectKey) -> None:
+        self.changes += 1
+        del self.objects[key]
+
+    def list_values(self) -> list[tuple[ObjectKey, int]]:
+        return list(self.objects.values())
+
+    def make_key(self, value: tuple[ObjectKey, int]) -> ObjectKey:
+        return value[0]
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        return {name: number for (_, name), (_, number) in self.objects.items()}
+
+
+async def replace(cache: Kept, numbers: dict[str, int]) -> None:
+    await replace_objects(cache, {("", name): (("", name), number) for name, number in numbers.items()})
+
+
+STATES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3))
+
+
+@given(STATES, STATES)
+async def test_afterwards_the_cache_holds_what_the_list_had(before: dict[str, int], after: dict[str, int]):
+    cache = Kept()
+    await replace(cache, before)
+    await replace(cache, after)
+    assert cache.numbers == after
+
+
+async def test_equal_objects_are_left_alone():
+    cache = Kept()
+    await replace(cache, {"a": 1, "b": 2})
+    cache.changes = 0
+    await replace(cache, {"a": 1, "b": 3})
+    assert cache.changes == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "states"),
+    [
+        pytest.param(MAX_CHANGES_AT_ONCE - 1, {0, MAX_CHANGES_AT_ONCE - 1}, id="few changes in one step"),
+        pytest.param(
+            2 * MAX_CHANGES_AT_ONCE + 1,
+            {0, MAX_CHANGES_AT_ONCE, 2 * MAX_CHANGES_AT_ONCE, 2 * MAX_CHANGES_AT_ONCE + 1},
+            id="many in several",
+        ),
+    ],
+)
+async def test_others_see_few_changes_all_or_none(number: int, states: set[int]):
+    cache = Kept()
+    seen = set()
+    task = asyncio.create_task(replace(cache, {str(name): 1 for name in range(number)}))
+    while not task.done():
+        seen.add(cache.changes)
+        await asyncio.sleep(0)
+    assert seen | {cache.changes} == states
