@@ -42,6 +42,8 @@ YOUNG_OBJECTS = 10_000
 
 With Python's default of 700, a list of 40,000 pods led to 30 full collections, each of which stopped the hub for 0.1 s.
 """
+MIDDLE_PER_FULL = 50
+"""Number of collections of the middle generation before a full one; a list of 100,000 pods leads to 30."""
 
 PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 RUNTIME_GROUP, RUNTIME_CLASSES = "node.k8s.io", "runtimeclasses"
@@ -175,6 +177,11 @@ class ClusterStore:
         for class_watch in self._class_watches.values():
             await class_watch.first_attempt.wait()
 
+    async def _freeze_after_first_lists(self) -> None:
+        """Exempt the objects of the first lists, and JupyterHub's modules, from later garbage collections."""
+        await self._wait_for_first_lists()
+        gc.freeze()
+
     @property
     def age_s(self) -> float | None:
         """Seconds since the data about nodes and pods was last known to be complete; the older of the two counts.
@@ -215,7 +222,7 @@ class ClusterStore:
         young, middle, full = gc.get_threshold()
         # 0 means that the admin has turned the collector off.
         if young:
-            gc.set_threshold(max(young, YOUNG_OBJECTS), middle, full)
+            gc.set_threshold(max(young, YOUNG_OBJECTS), middle, max(full, MIDDLE_PER_FULL))
         nodes = WatchedResource(method=self._api.list_node, page_size=LARGE_OBJECTS_PER_PAGE)
         pods = WatchedResource(
             method=self._api.list_pod_for_all_namespaces,
@@ -226,6 +233,7 @@ class ClusterStore:
             self._run(self._nodes, nodes, cache=NodeCache(self._occupancy), timing=self._pace.timing),
             self._run(self._pods, pods, cache=PodCache(self._occupancy), timing=self._pace.timing),
             asyncio.create_task(self._node_pools.run()),
+            asyncio.create_task(self._freeze_after_first_lists()),
         ]
         self._devices.start()
         self._volume_limits.start()

@@ -13,7 +13,7 @@ from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.cluster.model import PriorityClass, RuntimeClass
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.kube.store import STALE_AFTER_S, YOUNG_OBJECTS, ClusterStore, StoreTiming
+from gpuspawner.kube.store import MIDDLE_PER_FULL, STALE_AFTER_S, YOUNG_OBJECTS, ClusterStore, StoreTiming
 from gpuspawner.kube.watch.watch import WatchTiming
 from gpuspawner.kube.watch.watch_loop import RetryDelays
 from tests.unit.clocks import Clock
@@ -345,14 +345,15 @@ def thresholds() -> Iterator[None]:
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("thresholds")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param((700, 9, 8), (YOUNG_OBJECTS, 9, 8), id="usual"),
-        pytest.param((50_000, 9, 8), (50_000, 9, 8), id="rarer still"),
+        pytest.param((700, 9, 8), (YOUNG_OBJECTS, 9, MIDDLE_PER_FULL), id="usual"),
+        pytest.param((50_000, 9, 800), (50_000, 9, 800), id="rarer still"),
         pytest.param((0, 9, 8), (0, 9, 8), id="off"),
     ],
 )
@@ -362,6 +363,13 @@ async def test_a_page_of_a_list_leads_to_few_garbage_collections(
     gc.set_threshold(*before)
     await store.read_inventory()
     assert gc.get_threshold() == after
+
+
+@pytest.mark.usefixtures("thresholds")
+async def test_later_garbage_collections_leave_the_first_lists_out(store: ClusterStore):
+    gc.unfreeze()
+    await store.read_inventory()
+    await eventually(gc.get_freeze_count)
 
 
 async def test_what_may_be_added_is_known_with_the_first_answer(cluster: WatchServer, store: ClusterStore):
