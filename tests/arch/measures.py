@@ -350,7 +350,7 @@ ROWS: Mapping[str, Row] = {
 
 LIMITS: Mapping[str, Bounds] = {
     "largest_package": Bounds(high=15),
-    "modules": Bounds(high=188),
+    "modules": Bounds(high=189),
     "median_lines": Bounds(low=140, high=260),
     "small_modules": Bounds(high=0),
     "circles": Bounds(high=0),
@@ -367,7 +367,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=51_100, high=51_300),
+    "lines": Bounds(low=50_800, high=51_000),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

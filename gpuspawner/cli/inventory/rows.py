@@ -220,13 +220,12 @@ def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)
-    table = known.occupancy.table
     found: list[tuple[list[Node], list[Node]] | None] = []
-    for type_nodes in group_nodes_by_type(gpus, table, tolerations=view.tolerations):
+    for type_nodes in group_nodes_by_type(gpus, known.occupancy.node_groups, tolerations=view.tolerations):
         resource = type_nodes.gpu.resource
-        rows = ([row for pool in pools for row in pool.rows] for pools in (type_nodes.pools, type_nodes.reserved))
         usable, reserved = (
-            [node for node in map(table.get_by_row, each) if _has_resource(node, resource)] for each in rows
+            [node for pool in pools for node in pool.values() if _has_resource(node, resource)]
+            for pools in (type_nodes.pools, type_nodes.reserved)
         )
         found.append((usable, reserved))
     return found

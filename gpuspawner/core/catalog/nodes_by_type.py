@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES
 from gpuspawner.core.cluster.model import Node, PodConstraints, Toleration
-from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeGrouping, NodeTable
+from gpuspawner.core.cluster.node_groups import EquivalentNodes, NodeGrouping, NodeGroups, get_example
 from gpuspawner.core.cluster.selectors import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 
@@ -36,34 +36,30 @@ class TypeNodes:
     open: tuple[EquivalentNodes, ...] = ()
     reserved: tuple[EquivalentNodes, ...] = ()
 
-    def list_nodes(self, table: NodeTable) -> Iterator[Node]:
+    def list_nodes(self) -> Iterator[Node]:
         """Yield the nodes in ``pools`` that have units of the type, or may have DRA devices that cannot be counted.
 
         Nodes whose units are all broken are included.
         """
-        return (node for group in self.list_node_groups(table) for node in group)
+        return (node for group in self.list_node_groups() for node in group)
 
-    def list_node_groups(self, table: NodeTable) -> Iterator[tuple[Node, ...]]:
+    def list_node_groups(self) -> Iterator[tuple[Node, ...]]:
         """Yield the nodes of :meth:`list_nodes`, grouped by pool."""
-        key = ("nodes", self.gpu.resource)
         for pool in self.pools:
-            if key not in pool.cache:
-                nodes = map(table.get_by_row, pool.rows)
-                pool.cache[key] = tuple(node for node in nodes if may_have_units(node, self.gpu.resource))
-            yield pool.cache[key]
+            yield tuple(node for node in pool.values() if may_have_units(node, self.gpu.resource))
 
-    def has_reserved_nodes(self, table: NodeTable) -> bool:
+    def has_reserved_nodes(self) -> bool:
         """Return whether any node in ``reserved`` has, or may have, units (GPUs, MIG slices or shares) of the type.
 
         A node may have units if its DRA devices cannot be counted, or if kubelet reports 0 units.
         """
-        rows = (row for pool in self.reserved for row in pool.rows)
-        nodes = (table.get_by_row(row) for row in rows)
         return any(
-            may_have_units(node, self.gpu.resource) or has_silent_plugin(node, self.gpu.resource) for node in nodes
+            may_have_units(node, self.gpu.resource) or has_silent_plugin(node, self.gpu.resource)
+            for pool in self.reserved
+            for node in pool.values()
         )
 
-    def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
+    def is_requested_by(self, constraints: PodConstraints) -> bool:
         """Return whether a pod's node selector and affinity match at least one node of the type.
 
         If the type has no nodes, return whether the selector and affinity could match a new node with the type's
@@ -72,7 +68,7 @@ class TypeNodes:
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False
         has_none = True
-        for node in self.list_nodes(table):
+        for node in self.list_nodes():
             if matches_node_affinity(node, constraints):
                 return True
             has_none = False
@@ -81,7 +77,7 @@ class TypeNodes:
 
 def group_nodes_by_type(
     gpus: Iterable[GPUType],
-    table: NodeTable,
+    nodes: NodeGroups,
     *,
     tolerations: tuple[Toleration, ...] = (),
     layout: NodeGrouping = _ANY_LAYOUT,
@@ -89,16 +85,16 @@ def group_nodes_by_type(
     """Return the nodes of each GPU type, in the types' order.
 
     :param gpus: GPU types.
-    :param table: all nodes.
+    :param nodes: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
-    :param layout: further properties that the nodes of a pool must share. Use few different layouts: ``table`` caches
+    :param layout: further properties that the nodes of a pool must share. Use few different layouts: ``nodes`` keeps
         the pools of only a few.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
     found: list[list[EquivalentNodes]] = [[] for _ in types]
-    for pool in table.group_nodes(replace(layout, values=tuple(sorted(keys.union(layout.values))))):
-        labels = pool.example.labels
+    for pool in nodes.group_nodes(replace(layout, values=tuple(sorted(keys.union(layout.values))))):
+        labels = get_example(pool).labels
         for own, gpu in zip(found, types, strict=True):
             if gpu.matches_labels(labels):
                 own.append(pool)
@@ -138,10 +134,10 @@ def _make_type_nodes(gpu: GPUType, found: Iterable[EquivalentNodes], *, tolerate
     ours: list[EquivalentNodes] = []
     reserved: list[EquivalentNodes] = []
     for pool in found:
-        (reserved if is_reserved_for_others(pool.example, tolerated) else ours).append(pool)
+        (reserved if is_reserved_for_others(get_example(pool), tolerated) else ours).append(pool)
     return TypeNodes(
         gpu=gpu,
         pools=tuple(ours),
-        open=tuple(pool for pool in ours if accepts_pods(pool.example, tolerated)),
+        open=tuple(pool for pool in ours if accepts_pods(get_example(pool), tolerated)),
         reserved=tuple(reserved),
     )

@@ -11,8 +11,8 @@ package ``scheduling`` combines the results.
 - ``selectors``, ``taints``: match node selectors, node affinity, pod affinity and tolerations against nodes, pods and
   namespaces
 - ``volumes``: the volumes on each node, and how many volumes CSI drivers may attach to a node
-- ``node_table``: a table with a column per resource, and groups of equivalent nodes, for fast checks of thousands of
-  nodes
+- ``pod_indexes``: the anti-affinity and the claims of bound pods
+- ``node_groups``: groups of equivalent nodes, for checks of a pod against thousands of nodes
 """
 
 from gpuspawner.core.cluster.decode import decode_node, decode_pod

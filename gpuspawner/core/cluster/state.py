@@ -1,14 +1,14 @@
 """Keep the state of the cluster: nodes, their pods and free resources, updated one change at a time.
 
 :class:`Occupancy` is the mutable state. :class:`Inventory` contains the data that gpuspawner could read.
-:class:`AntiAffinityIndex` holds the anti-affinity of bound pods.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from gpuspawner.core.cluster.dra import ClusterDevices, equip_node
@@ -16,95 +16,13 @@ from gpuspawner.core.cluster.model import (
     HostPort,
     Node,
     Pod,
-    PodAffinityTerm,
     PriorityClass,
     RuntimeClass,
     ScalableNodePool,
 )
-from gpuspawner.core.cluster.node_table import NodeTable
-from gpuspawner.core.cluster.volumes import UNLIMITED, VOLUMES_PREFIX, ClaimKey, ClusterVolumes
-
-_K = TypeVar("_K", bound=Hashable)
-_L = TypeVar("_L", bound=Hashable)
-_TermCounts = dict[PodAffinityTerm, dict[tuple[str, int], int]]
-"""Anti-affinity term → (node name, priority) → number of the node's pods that have this priority and this term."""
-
-
-class AntiAffinityIndex:
-    """Required anti-affinity terms of bound pods, indexed by the namespaces that each term lists.
-
-    Terms with a ``namespaceSelector`` are kept apart, because they may apply to any namespace.
-    """
-
-    def __init__(self) -> None:
-        self._in_namespace: dict[str, _TermCounts] = {}
-        self._by_labels: _TermCounts = {}
-
-    def add(self, pod: Pod) -> None:
-        """Add the anti-affinity terms of a bound pod."""
-        self._change(pod, 1)
-
-    def remove(self, pod: Pod) -> None:
-        """Remove the anti-affinity terms of a bound pod."""
-        self._change(pod, -1)
-
-    def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Iterable[tuple[str, int]]]]:
-        """Yield the anti-affinity terms that may apply to a namespace, and where the bound pods with each term are.
-
-        Each yielded pair is a term, and the distinct (node name, priority) pairs of the bound pods that have the term.
-        """
-        yield from self._in_namespace.get(namespace, {}).items()
-        yield from self._by_labels.items()
-
-    def _change(self, pod: Pod, by: int) -> None:
-        if pod.node is None:
-            return
-        for term in pod.constraints.anti_affinity:
-            if term.namespace_selector is not None:
-                _change_count(self._by_labels, term, inner=(pod.node, pod.priority), by=by)
-                continue
-            for namespace in term.namespaces:
-                terms = self._in_namespace.setdefault(namespace, {})
-                _change_count(terms, term, inner=(pod.node, pod.priority), by=by)
-                if not terms:
-                    del self._in_namespace[namespace]
-
-
-class ClaimIndex:
-    """Index of the PersistentVolumeClaims that bound pods use: the claims by node, and the nodes by claim."""
-
-    def __init__(self) -> None:
-        self._claims: dict[str, dict[ClaimKey, int]] = {}
-        self._nodes: dict[ClaimKey, dict[str, int]] = {}
-
-    def change(self, pod: Pod, by: int) -> None:
-        """Add (``by`` = 1) or remove (``by`` = -1) the PersistentVolumeClaims of a bound pod."""
-        if pod.node is None:
-            return
-        for name in pod.claims:
-            claim = (pod.namespace, name)
-            _change_count(self._claims, pod.node, inner=claim, by=by)
-            _change_count(self._nodes, claim, inner=pod.node, by=by)
-
-    def list_claims(self, node: str, *, without: Iterable[Pod] = ()) -> Iterable[ClaimKey]:
-        """Return the PersistentVolumeClaims that the pods on a node use; ignore the pods in ``without``."""
-        counts = self._claims.get(node, {})
-        less = Counter((pod.namespace, name) for pod in without for name in pod.claims)
-        return [claim for claim, number in counts.items() if number > less[claim]]
-
-    def list_nodes(self, claim: ClaimKey) -> Iterable[str]:
-        """Return the names of the nodes whose pods use a PersistentVolumeClaim."""
-        return self._nodes.get(claim, {}).keys()
-
-
-def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, *, inner: _L, by: int) -> None:
-    numbers = counts.setdefault(outer, {})
-    numbers[inner] = numbers.get(inner, 0) + by
-    if not numbers[inner]:
-        del numbers[inner]
-    if not numbers:
-        del counts[outer]
-
+from gpuspawner.core.cluster.node_groups import NodeGroups
+from gpuspawner.core.cluster.pod_indexes import AntiAffinityIndex, ClaimIndex
+from gpuspawner.core.cluster.volumes import UNLIMITED, ClusterVolumes
 
 PODS = "pods"
 """Kubernetes resource whose allocatable amount is the number of pods that a node may run."""
@@ -114,6 +32,10 @@ _NO_AMOUNTS: Mapping[str, int] = {}
 _ONE_POD: Mapping[str, int] = {PODS: 1}
 _NO_DEVICES = ClusterDevices()
 _NO_VOLUMES = ClusterVolumes()
+_MAX_FLOORS = 8
+"""Maximum number of floors for which :class:`Occupancy` keeps the requested amounts of nodes."""
+_MAX_CHANGES = 512
+"""Maximum number of changes whose nodes :meth:`Occupancy.find_changed_nodes` knows."""
 _ANY_PRIORITY = 2**31
 """A number above the priority of any pod: a pod with an unknown PriorityClass may be able to preempt every pod."""
 
@@ -128,7 +50,8 @@ class Occupancy:
 
     :ivar generation: number that grows with each change that may affect whether a pod fits on a node.
     :ivar nodes_generation: number that grows with each change of a node.
-    :ivar table: the nodes with their amounts in columns, for checks of all nodes at once.
+    :ivar node_groups: the nodes in groups, for checks of all nodes at once.
+    :ivar amount_changes: number of changes of the amounts that pods hold on nodes.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
     :ivar volumes: the cluster's volumes, and how many volumes each CSI driver may attach to each node.
     """
@@ -137,7 +60,7 @@ class Occupancy:
         self.generation = 0
         self.nodes_generation = 0
         self.anti_affinity_index = AntiAffinityIndex()
-        self.table = NodeTable(self._get_requested_amount)
+        self.node_groups = NodeGroups()
         self._plain_nodes: dict[str, Node] = {}
         """Nodes by name as Kubernetes reports them, without DRA devices and the volume limits of CSI drivers."""
         self._devices = _NO_DEVICES
@@ -156,6 +79,10 @@ class Occupancy:
         self._nominated: dict[tuple[str, str], Pod] = {}
         self._requested: dict[str, dict[str, int]] = {}
         """Node name → resource → amount that the pods on the node request."""
+        self._taken: dict[int | None, dict[str, Mapping[str, int]]] = {}
+        """Floor → node name → result of :meth:`get_requested`, until it changes."""
+        self.amount_changes = 0
+        self._changed_nodes: deque[str] = deque(maxlen=_MAX_CHANGES)
         self._ports: dict[str, dict[HostPort, int]] = {}
         self._sorted: tuple[Node, ...] | None = None
 
@@ -190,7 +117,8 @@ class Occupancy:
         if self._plain_nodes.pop(name, None) is None:
             return
         self._set_held(name, _NO_AMOUNTS)
-        self.table.remove(name)
+        self.node_groups.remove(name)
+        self._mark_amounts_changed(name)
         self._mark_nodes_changed()
 
     def put_devices(self, devices: ClusterDevices) -> None:
@@ -301,7 +229,7 @@ class Occupancy:
     def nodes(self) -> tuple[Node, ...]:
         """All nodes, sorted by name."""
         if self._sorted is None:
-            self._sorted = tuple(sorted(self.table, key=lambda node: node.name))
+            self._sorted = tuple(sorted(self.node_groups, key=lambda node: node.name))
         return self._sorted
 
     def get_pod(self, namespace: str, name: str) -> Pod | None:
@@ -317,7 +245,7 @@ class Occupancy:
 
         :param name: name of the node.
         """
-        return self.table.get(name)
+        return self.node_groups.get(name)
 
     @property
     def namespaces(self) -> Iterable[str]:
@@ -385,6 +313,35 @@ class Occupancy:
             preemption. Their attached volumes still count, because kube-scheduler counts a node's VolumeAttachments
             even while it looks for pods to preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
+        by_node = self._taken.get(floor)
+        if by_node is None:
+            if len(self._taken) >= _MAX_FLOORS:
+                self._taken.clear()
+            by_node = self._taken[floor] = {}
+        taken = by_node.get(node)
+        if taken is None:
+            taken = by_node[node] = self._sum_requested(node, floor)
+        return taken
+
+    def find_changed_nodes(self, since: int) -> frozenset[str] | None:
+        """Return the names of the nodes whose requested amounts may have changed since an earlier moment.
+
+        The result is None if there were more than :data:`_MAX_CHANGES` changes.
+
+        :param since: value of :attr:`amount_changes` at the earlier moment.
+        """
+        changes = self.amount_changes - since
+        if changes > len(self._changed_nodes):
+            return None
+        return frozenset(islice(reversed(self._changed_nodes), changes))
+
+    def _mark_amounts_changed(self, node: str) -> None:
+        self.amount_changes += 1
+        self._changed_nodes.append(node)
+        for by_node in self._taken.values():
+            by_node.pop(node, None)
+
+    def _sum_requested(self, node: str, floor: int | None) -> Mapping[str, int]:
         requested = self._requested.get(node, _NO_AMOUNTS)
         held = self._held.get(node, _NO_AMOUNTS)
         if lower := self.list_lower_pods(node, floor):
@@ -401,7 +358,7 @@ class Occupancy:
 
         :param node: name of the node.
         """
-        known = self.table.get(node)
+        known = self.node_groups.get(node)
         if known is None:
             return _NO_AMOUNTS
         requested = self.get_requested(node)
@@ -436,8 +393,9 @@ class Occupancy:
         node = self.volumes.add_limits(equipped)
         attached = self._count_volumes(node.name)
         self._set_held(node.name, {**claimed, **attached} if attached else claimed)
-        if self.table.get(node.name) != node:
-            self.table.put(node)
+        if self.node_groups.get(node.name) != node:
+            self.node_groups.put(node)
+            self._mark_amounts_changed(node.name)
             self._mark_nodes_changed()
 
     def _set_held(self, node: str, held: Mapping[str, int]) -> None:
@@ -446,14 +404,14 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Count the free amounts again even if ``held`` equals ``before``: the node may have as many volumes as before,
+        # Forget the requested amounts even if ``held`` equals ``before``: the node may have as many volumes as before,
         # but different ones, so a preemption on the node may free more or fewer volumes.
-        self.table.recount(node, before.keys() | held.keys())
+        self._mark_amounts_changed(node)
         self.generation += held != before
 
     def _drop_published(self, node: str, requests: Mapping[str, int]) -> Mapping[str, int]:
         """Return requests without those resources that DRA drivers publish on a node."""
-        known = self.table.get(node)
+        known = self.node_groups.get(node)
         if known is None or known.published_by_dra.isdisjoint(requests):
             return requests
         return {name: number for name, number in requests.items() if name not in known.published_by_dra}
@@ -462,21 +420,6 @@ class Occupancy:
         self._sorted = None
         self.nodes_generation += 1
         self.generation += 1
-
-    def _get_requested_amount(self, node: str, resource: str, *, floor: int | None) -> int:
-        held = self._held.get(node, _NO_AMOUNTS).get(resource, 0)
-        lower = self.list_lower_pods(node, floor)
-        if resource.startswith(VOLUMES_PREFIX):
-            return held - self._count_freed_volumes(node, lower).get(resource, 0)
-        known = self.table.get(node)
-        if known is not None and resource in known.published_by_dra:
-            return held
-        freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
-        return self._requested.get(node, _NO_AMOUNTS).get(resource, 0) - freed
-
-    def _reserve(self, node: str, pod: Pod, *, sign: int = 1) -> None:
-        for amounts in (_ONE_POD, self._drop_published(node, pod.requests)):
-            self.table.reserve(node, amounts, sign=sign, priority=pod.priority)
 
     def _add_pod(self, pod: Pod) -> None:
         if pod.node is None:
@@ -488,7 +431,7 @@ class Occupancy:
         _add(requested, _ONE_POD)
         _add(requested, pod.requests)
         self._levels.setdefault(pod.priority, {}).setdefault(pod.node, []).append(pod)
-        self._reserve(pod.node, pod)
+        self._mark_amounts_changed(pod.node)
         self.anti_affinity_index.add(pod)
         self._change_claims(pod, 1)
         for port in pod.constraints.host_ports:
@@ -515,7 +458,7 @@ class Occupancy:
             del level[pod.node]
         if not level:
             del self._levels[pod.priority]
-        self._reserve(pod.node, pod, sign=-1)
+        self._mark_amounts_changed(pod.node)
         self.anti_affinity_index.remove(pod)
         self._change_claims(pod, -1)
         for port in pod.constraints.host_ports:

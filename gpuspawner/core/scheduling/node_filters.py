@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuspawner.core.cluster.dra import fits_claim
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.node_table import NodeGrouping
+from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.selectors import matches_any_term, matches_node_affinity
 from gpuspawner.core.cluster.state import PODS
 from gpuspawner.core.cluster.taints import find_untolerated_taints, tolerates_cordon

@@ -127,7 +127,7 @@ class PodFilters:
 
     :param floor: a priority; the check of a node ignores its bound pods with a lower priority. None = ignore no pods.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes for which callers must use :meth:`get_requested` instead of ``Occupancy.table``:
+    :ivar special_nodes: names of nodes for which :meth:`get_requested` differs from that of :class:`.Occupancy`:
         nodes with nominated pods, and nodes where other pods use volumes of the checked pod.
     """
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
 
 from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm, SpreadConstraint
+from gpuspawner.core.cluster.node_groups import get_example
 from gpuspawner.core.cluster.selectors import (
     matches_node_affinity,
     may_cover_namespace,
@@ -283,13 +284,12 @@ def _find_spread_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: O
     These nodes have the topology labels of all spread constraints of the pod. The constraint's ``honor_affinity`` and
     ``honor_taints`` can exclude further nodes.
     """
-    table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {
-        (node := table.get_by_row(row)).name: node.labels[constraint.topology_key]
-        for group in table.group_nodes(build_node_grouping(pod))
-        if keys <= group.example.labels.keys()
-        and (not constraint.honor_affinity or matches_node_affinity(group.example, pod.constraints))
-        and (not constraint.honor_taints or tolerates_taints(group.example, pod.constraints.tolerations))
-        for row in group.rows
+        node.name: node.labels[constraint.topology_key]
+        for group in occupancy.node_groups.group_nodes(build_node_grouping(pod))
+        if keys <= (example := get_example(group)).labels.keys()
+        and (not constraint.honor_affinity or matches_node_affinity(example, pod.constraints))
+        and (not constraint.honor_taints or tolerates_taints(example, pod.constraints.tolerations))
+        for node in group.values()
     }

@@ -1,8 +1,7 @@
 """Check whether kube-scheduler would bind a pod to one node or to any node, and find the obstacles if not.
 
 :func:`check_node` checks one node. :func:`scan_nodes` checks all nodes, and is faster than a call of
-:func:`check_node` for each node. It checks the pod's constraints once per group of equivalent nodes. It compares the
-requested amounts with the columns of a table that has a row for each node and a column for each resource.
+:func:`check_node` for each node, because it checks the pod's constraints once per group of equivalent nodes.
 
 The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
@@ -17,14 +16,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, reduce
-from itertools import accumulate, compress, repeat
-from operator import and_, floordiv, or_
+from functools import cached_property, reduce
+from itertools import accumulate
+from operator import and_, or_
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable, make_picker
+from gpuspawner.core.cluster.node_groups import EquivalentNodes, get_example
 from gpuspawner.core.cluster.selectors import matches_node_affinity
 from gpuspawner.core.cluster.state import PODS, Occupancy
 from gpuspawner.core.scheduling.node_filters import (
@@ -122,12 +121,6 @@ class _NodeCheck:
         return PodFilters(self._pod, self._occupancy, floor=self._floor)
 
 
-_Picker = Callable[[list[int]], Sequence[int]]
-
-_MAX_CACHED_NEEDS = 64
-"""Maximum number of results in the ``cache`` of a group of nodes. :class:`_Scan` clears a full cache."""
-
-
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
     """Return whether a pod fits on any node now, and how many copies of the pod fit on all nodes together.
 
@@ -146,10 +139,10 @@ def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> S
 
 def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int | None) -> ScanResult:
     scan = _Scan(pod, occupancy, floor=floor, limit=limit)
-    for group in occupancy.table.group_nodes(build_node_grouping(pod)):
+    for group in occupancy.node_groups.group_nodes(build_node_grouping(pod)):
         scan.add(group)
     if pod.constraints.is_gated:
-        return _build_gated_result(len(occupancy.table), fit_if_empty=scan.fit_if_empty)
+        return _build_gated_result(len(occupancy.node_groups), fit_if_empty=scan.fit_if_empty)
     return scan.build_result()
 
 
@@ -172,7 +165,7 @@ def _doubt_priority(found: ScanResult) -> ScanResult:
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Return whether :func:`scan_nodes` would answer YES; stop at the first group of nodes that has a fitting node.
+    """Return whether :func:`scan_nodes` would answer YES; stop at the first node that accepts the pod.
 
     :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
@@ -181,9 +174,9 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
         return False
     floor = occupancy.find_floor(pod) if pod.preempts else None
     scan = _Scan(pod, occupancy, floor=floor, limit=0)
-    for group in occupancy.table.group_nodes(build_node_grouping(pod)):
-        if matches_node_affinity(group.example, pod.constraints):
-            scan.add(group)
+    for group in occupancy.node_groups.group_nodes(build_node_grouping(pod)):
+        if matches_node_affinity(get_example(group), pod.constraints):
+            scan.add(group, stop_at_fit=True)
             if scan.has_fit:
                 return True
     return False
@@ -202,14 +195,14 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
     all_needs = list(map(compute_needs, others))
     if pod.constraints.is_gated or find_undecided(pod):
         return [False] * len(all_needs)
-    # Leave out resources that no node has: pods can request any names, and building a column for each would be slow.
-    offered = {PODS}.union(*(node.allocatable for node in occupancy.table))
+    # Leave out resources that no node has: pods can request any names.
+    offered = {PODS}.union(*(node.allocatable for node in occupancy.node_groups))
     numbers: dict[str, set[int]] = {PODS: {1}}
     for resource, number in {each for needs in all_needs for each in needs}:
         if resource in offered:
             numbers.setdefault(resource, set()).add(number)
     scan = _Scan(pod, occupancy, floor=None, limit=0)
-    groups = occupancy.table.group_nodes(build_node_grouping(pod))
+    groups = occupancy.node_groups.group_nodes(build_node_grouping(pod))
     rooms = {room for group in groups for room in scan.list_free_amounts(group, tuple(numbers))}
     masks = {
         (resource, number): mask
@@ -233,8 +226,8 @@ class _Scan:
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int | None) -> None:
         self.fit_if_empty = 0
         self._pod = pod
-        self._table: NodeTable = occupancy.table
-        self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
+        self._occupancy = occupancy
+        self._floor = floor
         # _NodeCheck also checks without preemption: a preemption may remove pods that the pod's affinity requires, or
         # pods that share its volumes.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
@@ -242,50 +235,73 @@ class _Scan:
         self._pod_undecided = find_undecided(pod)
         self._node_filters = NodeFilters(pod)
         self._pod_filters = PodFilters(pod, occupancy, floor=floor)
-        rows = map(occupancy.table.find_row, self._pod_filters.special_nodes)
-        self._special = frozenset(row for row in rows if row is not None)
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
 
     @property
     def has_fit(self) -> bool:
-        return self._nodes[()] > 0
+        return self._places > 0
 
-    def add(self, group: EquivalentNodes) -> None:
-        obstacles = self._node_filters.find_obstacles(group.example)
+    def add(self, group: EquivalentNodes, *, stop_at_fit: bool = False) -> None:
+        """Compare the nodes of a group with the pod.
+
+        :param stop_at_fit: stop at the first node that accepts the pod; only :attr:`has_fit` is right afterwards.
+        """
+        example = get_example(group)
+        obstacles = self._node_filters.find_obstacles(example)
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
         # Look at one node only: the same amounts are unknown on all nodes of a group.
-        self._needs = select_countable(self._all_needs, group.example)
-        self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
-        self.fit_if_empty += self._count_large_enough(group)
-        if self._node_check is not None and self._pod.constraints.affinity:
-            found = Counter(self._node_check.find_pod_obstacles(self._table.get_by_row(row)) for row in group.rows)
-            self._nodes += found
-            self._places += found[()]
-            return
-        special = {row for row in self._special if row in group}
-        for pick, size, from_pods in self._split_nodes(group, special):
-            self._compare_amounts(pick, size, from_pods=from_pods)
-        for row in special:
-            self._check_special(self._table.get_by_row(row))
+        needs = select_countable(self._all_needs, example)
+        undecided = (*find_unknown_amounts(self._all_needs, example), *self._pod_undecided)
+        lasting = tuple(each for each in needs if each[0] not in self._pod.attachments)
+        kinds: Counter[tuple[_Obstacles, tuple[str, ...]]] = Counter()
+        for node in group.values():
+            from_pods, requested = self._look_at(node)
+            lacking = _find_lacking(needs, node, requested=requested)
+            self.fit_if_empty += not lacking or not _find_lacking(lasting, node, requested=_NOTHING)
+            is_free = not (from_pods or lacking or undecided)
+            if self._node_check is not None and self._needs_node_check(node, is_free=is_free):
+                obstacles = self._node_check.find_pod_obstacles(node)
+                self._nodes[obstacles] += 1
+                self._places += not obstacles
+            else:
+                kinds[from_pods, lacking] += 1
+                self._places += self._count_copies(needs, node, requested=requested) if is_free else 0
+            if stop_at_fit and self.has_fit:
+                return
+        for (from_pods, lacking), number in kinds.items():
+            self._nodes[sort_obstacles((*from_pods, *map(make_shortage, lacking), *undecided))] += number
+
+    def _needs_node_check(self, node: Node, *, is_free: bool) -> bool:
+        is_sharing = bool(self._pod.attachments) and node.name in self._pod_filters.special_nodes
+        return bool(self._pod.constraints.affinity) or (is_sharing and not is_free)
+
+    def _count_copies(self, needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> int:
+        # A node accepts only one copy of a pod with host ports, because the first copy takes the ports.
+        if self._pod.constraints.host_ports:
+            return 1
+        return min((node.allocatable.get(name, 0) - requested.get(name, 0)) // number for name, number in needs)
+
+    def _look_at(self, node: Node) -> tuple[_Obstacles, Mapping[str, int]]:
+        """Return the obstacles that other pods cause on a node, and the amounts that they hold there."""
+        filters = self._pod_filters
+        if filters.is_inactive and node.name not in filters.special_nodes:
+            return (), self._occupancy.get_requested(node.name, self._floor)
+        return filters.find_obstacles(node), filters.get_requested(node.name)
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
         """Yield one tuple for each node of a group: the node's free amounts, in the order of ``resources``.
 
         Skip nodes that would not accept the pod even if they had enough of all resources.
         """
-        if self._node_filters.find_obstacles(group.example):
+        if self._node_filters.find_obstacles(get_example(group)):
             return
-        special = {row for row in self._special if row in group}
-        for pick, _, from_pods in self._split_nodes(group, special):
+        for node in group.values():
+            from_pods, requested = self._look_at(node)
             if not from_pods:
-                yield from zip(*(pick(self._get_free_column(name)) for name in resources), strict=True)
-        for node in map(self._table.get_by_row, special):
-            if not self._pod_filters.find_obstacles(node):
-                requested = self._pod_filters.get_requested(node.name)
                 yield tuple(node.allocatable.get(name, 0) - requested.get(name, 0) for name in resources)
 
     def build_result(self) -> ScanResult:
@@ -307,83 +323,14 @@ class _Scan:
             undecided=tuple(dict.fromkeys(each.detail for each in unknown)),
         )
 
-    def _count_large_enough(self, group: EquivalentNodes) -> int:
-        needs = tuple(each for each in self._needs if each[0] not in self._pod.attachments)
-        count = group.cache.get(needs)
-        if count is None:
-            count = reduce(and_, _build_masks(needs, self._table.get_allocatable_column, pick=group.pick)).bit_count()
-            if len(group.cache) >= _MAX_CACHED_NEEDS:
-                group.cache.clear()
-            group.cache[needs] = count
-        return count
 
-    def _split_nodes(self, group: EquivalentNodes, special: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
-        if self._pod_filters.is_inactive and not special:
-            yield group.pick, len(group), ()
-            return
-        parts: dict[_Obstacles, list[int]] = {}
-        for row in group.rows:
-            if row not in special:
-                parts.setdefault(self._pod_filters.find_obstacles(self._table.get_by_row(row)), []).append(row)
-        for obstacles, rows in parts.items():
-            yield make_picker(rows), len(rows), obstacles
-
-    def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Compare the pod's requests with the free amounts of some nodes, and count the nodes by their obstacles.
-
-        :param pick: function that takes a column of the node table and returns the values of these nodes.
-        :param size: number of these nodes.
-        :param from_pods: obstacles that other pods cause on each of these nodes.
-        """
-        # Each mask is an integer with one byte per node: 1 if the node is in the set, else 0.
-        by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
-        masks = _build_masks(self._needs, self._get_free_column, pick=pick)
-        for (resource, _), mask in zip(self._needs, masks, strict=True):
-            by_shortages = dict(_split_by_mask(by_shortages, mask, obstacle=make_shortage(resource)))
-        for shortages, mask in by_shortages.items():
-            self._nodes[sort_obstacles((*from_pods, *shortages, *self._undecided))] += mask.bit_count()
-        if not from_pods and not self._undecided and () in by_shortages:
-            self._count_places(by_shortages[()].to_bytes(size, "little"), pick)
-
-    def _check_special(self, node: Node) -> None:
-        requested = self._pod_filters.get_requested(node.name)
-        shortages = find_shortages(self._needs, node, requested=requested)
-        obstacles = sort_obstacles((*self._pod_filters.find_obstacles(node), *shortages, *self._undecided))
-        if obstacles and self._node_check is not None and self._pod.attachments:
-            obstacles = self._node_check.find_pod_obstacles(node)
-        self._nodes[obstacles] += 1
-        if not obstacles:
-            copies = (
-                (node.allocatable.get(resource, 0) - requested.get(resource, 0)) // number
-                for resource, number in self._needs
-            )
-            self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
-
-    def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Add to the scan's total how many copies of the pod fit on the nodes whose byte in ``fits`` is 1.
-
-        Once the total exceeds the limit, the method may skip the rest of these nodes.
-        """
-        # A node accepts only one copy of a pod with host ports, because the first copy takes the ports.
-        if self._pod.constraints.host_ports:
-            self._places += sum(fits)
-            return
-        copies = [
-            _divide_column(compress(pick(self._get_free_column(resource)), fits), number)
-            for resource, number in self._needs
-        ]
-        by_node = map(min, *copies) if len(copies) > 1 else copies[0]
-        if self._limit is None:
-            self._places += sum(by_node)
-            return
-        for places in by_node:
-            self._places += places
-            if self._places > self._limit:
-                break
+_NOTHING: Mapping[str, int] = {}
 
 
-def _build_masks(needs: ResourceNeeds, column: Callable[[str], list[int]], *, pick: _Picker) -> list[int]:
-    return [int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little") for resource, number in needs]
+def _find_lacking(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the resources of which a node has too little free."""
+    allocatable = node.allocatable
+    return tuple([name for name, number in needs if allocatable.get(name, 0) - requested.get(name, 0) < number])
 
 
 def _build_groups(nodes: Counter[_Obstacles]) -> tuple[ObstacleGroup, ...]:
@@ -393,15 +340,3 @@ def _build_groups(nodes: Counter[_Obstacles]) -> tuple[ObstacleGroup, ...]:
 def _build_gated_result(nodes: int, *, fit_if_empty: int) -> ScanResult:
     groups = (ObstacleGroup(nodes=nodes, obstacles=GATED_OBSTACLES),) if nodes else ()
     return ScanResult(answer=Answer.NO, places=0, places_exact=True, fit_if_empty=fit_if_empty, groups=groups)
-
-
-def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
-    return column if number == 1 else map(floordiv, column, repeat(number))
-
-
-def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
-    for obstacles, nodes in parts.items():
-        if inside := nodes & mask:
-            yield obstacles, inside
-        if inside != nodes:
-            yield (*obstacles, obstacle), nodes ^ inside

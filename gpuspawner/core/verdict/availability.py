@@ -17,15 +17,14 @@ A unit's share is the part of its node's CPU and memory that belongs to it, for 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.model import Bounds, GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
-from gpuspawner.core.cluster.model import Pod, PodConstraints, Toleration
-from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Toleration
+from gpuspawner.core.cluster.node_groups import get_example
 from gpuspawner.core.cluster.selectors import may_match_node_affinity
 from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupancy
 
@@ -170,24 +169,23 @@ class _TypeCounts:
         self.priority = priority
         self._floor = occupancy.find_floor_below(priority)
         self.generation = occupancy.nodes_generation
-        self._table = occupancy.table
-        self._stocks = group_nodes_by_type(gpus, occupancy.table, tolerations=tolerations)
+        self._stocks = group_nodes_by_type(gpus, occupancy.node_groups, tolerations=tolerations)
         self._resources = {gpu.resource for gpu in gpus}
         self._requested: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
-        shares = calculate_node_shares(self._stocks, self._table)
+        shares = calculate_node_shares(self._stocks)
         self.existing = tuple(
-            _count_existing(stock, self._table, share=share) for stock, share in zip(self._stocks, shares, strict=True)
+            _count_existing(stock, share=share) for stock, share in zip(self._stocks, shares, strict=True)
         )
-        self._counted_touches = self._table.change_count
+        self._counted_changes = occupancy.amount_changes
         self._counts = [self._count(index) for index in range(len(gpus))]
 
     def update(self) -> tuple[Availability, ...]:
         floor = self.occupancy.find_floor_below(self.priority)
-        touched = self._table.find_changed_rows(self._counted_touches) if floor == self._floor else None
+        changed = self.occupancy.find_changed_nodes(self._counted_changes) if floor == self._floor else None
         self._floor = floor
-        self._counted_touches = self._table.change_count
+        self._counted_changes = self.occupancy.amount_changes
         for index, stock in enumerate(self._stocks):
-            if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
+            if changed is None or not all(pool.keys().isdisjoint(changed) for pool in stock.open):
                 self._counts[index] = self._count(index)
         for index, waiting in enumerate(self.count_waiting()):
             if self.existing[index] != UNKNOWN_AVAILABILITY and self._counts[index].waiting != waiting:
@@ -197,22 +195,27 @@ class _TypeCounts:
     def _count(self, index: int) -> Availability:
         if self.existing[index] == UNKNOWN_AVAILABILITY:
             return UNKNOWN_AVAILABILITY
-        free_units = self._table.get_free_column(self.gpus[index].resource, self._floor)
-        others = [self._table.get_free_column(name, self._floor) for name in ("cpu", "memory", PODS)]
-        rows: list[tuple[int, int, int, int]] = []
-        for pool in self._stocks[index].open:
-            units_left = _select_ready(pool, self._table, column=free_units)
-            if max(units_left) > 0:
-                cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # Skip nodes without a free pod slot. Free units are negative while pods still hold a broken GPU.
-                rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
-        counts = [row[2] for row in rows]
+        shapes = [
+            shape
+            for pool in self._stocks[index].open
+            for node in pool.values()
+            if node.ready and (shape := self._find_free_shape(node, self.gpus[index].resource)) is not None
+        ]
         return replace(
             self.existing[index],
-            free=sum(counts),
-            largest=max(counts, default=0),
-            shapes=find_pareto_front(_list_free_amounts(rows)),
+            free=sum(shape.gpu_count for shape in shapes),
+            largest=max((shape.gpu_count for shape in shapes), default=0),
+            shapes=find_pareto_front(shapes),
         )
+
+    def _find_free_shape(self, node: Node, resource: str) -> FreeShape | None:
+        """Return what is free on a node, or None if it has no free unit or no free pod slot."""
+        requested = self.occupancy.get_requested(node.name, self._floor)
+        cpu, memory, units, pods = (
+            node.allocatable.get(name, 0) - requested.get(name, 0) for name in ("cpu", "memory", resource, PODS)
+        )
+        # Free units are negative while pods still hold a broken GPU.
+        return FreeShape(max(0, cpu), max(0, memory), units) if units > 0 and pods > 0 else None
 
     def count_waiting(self) -> list[int]:
         answers: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
@@ -251,7 +254,7 @@ class _TypeCounts:
             return [
                 any(may_match_node_affinity(match, constraints) for match in gpu.label_matches) for gpu in self.gpus
             ]
-        return [stock.is_requested_by(constraints, self._table) for stock in self._stocks]
+        return [stock.is_requested_by(constraints) for stock in self._stocks]
 
 
 _MAX_COUNTS = 8
@@ -289,56 +292,34 @@ class AvailabilityCache:
         return basis
 
 
-def _count_existing(stock: TypeNodes, table: NodeTable, *, share: NodeShare | None) -> Availability:
+def _count_existing(stock: TypeNodes, *, share: NodeShare | None) -> Availability:
     resource = stock.gpu.resource
-    if any(resource in pool.example.uncounted for pool in stock.pools):
+    if any(resource in get_example(pool).uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
-    columns = [table.get_allocatable_column(name) for name in ("cpu", "memory", resource, PODS)]
-    rows = {row for pool in stock.pools for row in zip(*map(pool.pick, columns), strict=True) if row[2] > 0}
-    total = sum(_count_total(pool, table, resource=resource) for pool in stock.pools)
-    if not total and _may_have_more(stock, table):
+    nodes = list(_list_nodes(stock))
+    total = sum(count_units(node, resource) for node in nodes)
+    if not total and _may_have_more(stock, nodes):
         return UNKNOWN_AVAILABILITY
+    amounts = [node.allocatable for node in nodes if node.allocatable.get(PODS, 0) > 0]
     return Availability(
         total=total,
-        healthy=sum(sum(_select_ready(pool, table, column=columns[2])) for pool in stock.pools),
-        largest_shapes=find_pareto_front(_list_free_amounts(rows)),
+        healthy=sum(node.allocatable.get(resource, 0) for node in nodes if node.ready),
+        largest_shapes=find_pareto_front(
+            {(each.get("cpu", 0), each.get("memory", 0), each[resource]) for each in amounts if each.get(resource)}
+        ),
         share=share,
     )
 
 
-def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
+def _may_have_more(stock: TypeNodes, nodes: Iterable[Node]) -> bool:
     """Return whether nodes of a GPU type may have units that are not counted.
 
     - A node's device plugin may not be registered at present.
     - The type's RuntimeClass may add tolerations to pods, so that they can run on further nodes.
     """
-    if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
+    if any(has_silent_plugin(node, stock.gpu.resource) for node in nodes):
         return True
-    return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
-
-
-def _list_free_amounts(rows: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    for cpu, memory, count, pods in rows:
-        if pods > 0:
-            yield max(0, cpu), max(0, memory), count
-
-
-def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:
-    key = ("units", resource)
-    if key not in pool.cache:
-        pool.cache[key] = sum(count_units(table.get_by_row(row), resource) for row in pool.rows)
-    number: int = pool.cache[key]
-    return number
-
-
-def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the values in ``column`` for the ready nodes of a group, or (0,) if none is ready."""
-    if "unready" not in pool.cache:
-        pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
-    values = pool.pick(column)
-    if not pool.cache["unready"]:
-        return values
-    return tuple(compress(values, (table.get_by_row(row).ready for row in pool.rows))) or (0,)
+    return stock.gpu.runtime_class is not None and stock.has_reserved_nodes()
 
 
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
@@ -380,7 +361,7 @@ class _Units(NamedTuple):
     size: int | None
 
 
-def calculate_node_shares(stocks: Sequence[TypeNodes], table: NodeTable) -> tuple[NodeShare | None, ...]:
+def calculate_node_shares(stocks: Sequence[TypeNodes]) -> tuple[NodeShare | None, ...]:
     """Return for each GPU type the CPU and memory that belong to one unit (a GPU, MIG slice or share) of the type.
 
     A node's CPU and memory are divided evenly among its units. On a node with units of several sizes, such as whole
@@ -388,31 +369,28 @@ def calculate_node_shares(stocks: Sequence[TypeNodes], table: NodeTable) -> tupl
     counts, so that it exists on every node. A type without nodes has None.
 
     :param stocks: the nodes of each GPU type.
-    :param table: all nodes.
     """
-    units: dict[int, dict[str, _Units]] = {}
+    units: dict[str, dict[str, _Units]] = {}
     for stock in stocks:
         resource, size = stock.gpu.resource, stock.gpu.memory_bytes
-        for row in _list_rows(stock):
-            if number := count_units(table.get_by_row(row), resource):
-                held = units.setdefault(row, {})
+        for node in _list_nodes(stock):
+            if number := count_units(node, resource):
+                held = units.setdefault(node.name, {})
                 known = held.get(resource)
                 held[resource] = _Units(number, size if known is None or known.size is None else known.size)
-    return tuple(_find_smallest_share(stock, units, table=table) for stock in stocks)
+    return tuple(_find_smallest_share(stock, units) for stock in stocks)
 
 
-def _list_rows(stock: TypeNodes) -> Iterable[int]:
-    return (row for pool in stock.pools for row in pool.rows)
+def _list_nodes(stock: TypeNodes) -> Iterable[Node]:
+    return (node for pool in stock.pools for node in pool.values())
 
 
-def _find_smallest_share(
-    stock: TypeNodes, units: Mapping[int, Mapping[str, _Units]], *, table: NodeTable
-) -> NodeShare | None:
+def _find_smallest_share(stock: TypeNodes, units: Mapping[str, Mapping[str, _Units]]) -> NodeShare | None:
     resource = stock.gpu.resource
     shares = [
-        _divide(table.get_by_row(row).allocatable, units[row], resource=resource)
-        for row in _list_rows(stock)
-        if resource in units.get(row, {})
+        _divide(node.allocatable, units[node.name], resource=resource)
+        for node in _list_nodes(stock)
+        if resource in units.get(node.name, {})
     ]
     if not shares:
         return None

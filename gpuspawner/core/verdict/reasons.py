@@ -19,7 +19,7 @@ from gpuspawner.core.catalog.nodes_by_type import (
 )
 from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
-from gpuspawner.core.cluster.node_table import NodeTable
+from gpuspawner.core.cluster.node_groups import NodeGroups
 from gpuspawner.core.cluster.selectors import matches_any_term, matches_node_affinity
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
@@ -49,7 +49,7 @@ def find_candidate_nodes(
     return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
 
 
-def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
+def may_need_unseen_devices(pod: Pod, nodes: NodeGroups, *, dra_resources: frozenset[str] | None) -> bool:
     """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
 
     :param dra_resources: extended resources that map to DRA DeviceClasses; None = unknown, so any may map to one.
@@ -58,9 +58,9 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
     if not extended:
         return False
     hidden = extended if dra_resources is None else extended & dra_resources
-    if not all(any(may_have_units(node, name) for node in table) for name in hidden):
+    if not all(any(may_have_units(node, name) for node in nodes) for name in hidden):
         return True
-    groups = ([table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(build_node_grouping(pod)))
+    groups = (list(group.values()) for group in nodes.group_nodes(build_node_grouping(pod)))
     return bool(find_candidate_nodes(pod, groups, unseen=hidden))
 
 
@@ -371,8 +371,12 @@ def _reaches_volumes(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, pod: Pod, occupancy: Occupancy) -> list[int]:
-    free = occupancy.table.list_free(nodes, resource, floor=occupancy.find_floor(pod))
-    return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
+    floor = occupancy.find_floor(pod)
+    taken = (occupancy.get_requested(node.name, floor).get(resource, 0) for node in nodes)
+    return [
+        _UNLIMITED if resource in node.uncounted else max(0, node.allocatable.get(resource, 0) - number)
+        for node, number in zip(nodes, taken, strict=True)
+    ]
 
 
 def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> list[Node]:

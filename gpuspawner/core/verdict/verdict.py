@@ -511,7 +511,7 @@ class _PodCase:
 
     def explain_doubt(self) -> str:
         known = self._inventory.dra_resources
-        is_hidden = may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=known)
+        is_hidden = may_need_unseen_devices(self._pod, self._occupancy.node_groups, dra_resources=known)
         return translate_now(_UNSEEN_DEVICES) if is_hidden else ""
 
     def may_add_node(self) -> bool:
@@ -521,7 +521,7 @@ class _PodCase:
         """
         if not self._new_nodes and self._inventory.scalable_pools is not None:
             return False
-        return not names_existing_nodes(self._pod.constraints, self._occupancy.table)
+        return not names_existing_nodes(self._pod.constraints, self._occupancy.node_groups)
 
     def may_take_one(self, others: Iterable[Pod], *, build: Callable[[Pod], _PodCase]) -> bool:
         """Return whether a node may take the pod with other ResourceFlavors; True if there are too many to check.
@@ -575,15 +575,15 @@ class _PodCase:
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
-        table, alike = self._occupancy.table, build_node_grouping(self._pod)
+        nodes, alike = self._occupancy.node_groups, build_node_grouping(self._pod)
         if self._gpu is None:
-            self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
+            self._groups = [list(group.values()) for group in nodes.group_nodes(alike)]
         else:
             (stock,) = group_nodes_by_type(
-                [self._gpu], table, tolerations=self._pod.constraints.tolerations, layout=alike
+                [self._gpu], nodes, tolerations=self._pod.constraints.tolerations, layout=alike
             )
-            self._groups = list(stock.list_node_groups(table))
-            self._reserved = stock.has_reserved_nodes(table)
+            self._groups = list(stock.list_node_groups())
+            self._reserved = stock.has_reserved_nodes()
         self._nodes = [node for group in self._groups for node in group]
 
     def _find_node_pools(self) -> None:

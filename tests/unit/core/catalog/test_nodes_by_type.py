@@ -8,7 +8,7 @@ import pytest
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, may_have_units
 from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement, Taint, Toleration
-from gpuspawner.core.cluster.node_table import NodeGrouping
+from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
 
 GPU = "nvidia.com/gpu"
@@ -24,14 +24,13 @@ def node(name: str, product: str = "T4", gpus: int = 4, **changes: Any) -> Node:
 
 
 def stock(gpu: GPUType, *nodes: Node, **options: Any) -> TypeNodes:
-    (found,) = group_nodes_by_type([gpu], Occupancy.build(nodes, ()).table, **options)
+    (found,) = group_nodes_by_type([gpu], Occupancy.build(nodes, ()).node_groups, **options)
     return found
 
 
 def names(gpu: GPUType, *nodes: Node, **options: Any) -> list[str]:
-    table = Occupancy.build(nodes, ()).table
-    (found,) = group_nodes_by_type([gpu], table, **options)
-    return sorted(each.name for each in found.list_nodes(table))
+    (found,) = group_nodes_by_type([gpu], Occupancy.build(nodes, ()).node_groups, **options)
+    return sorted(each.name for each in found.list_nodes())
 
 
 def test_a_type_has_the_nodes_with_its_labels_and_its_resource():
@@ -43,8 +42,8 @@ def test_its_nodes_are_those_that_are_there_now():
     occupancy = Occupancy.build([node("a"), node("b"), node("c", gpus=0)], ())
 
     def there() -> list[str]:
-        (found,) = group_nodes_by_type([T4], occupancy.table)
-        return sorted(each.name for each in found.list_nodes(occupancy.table))
+        (found,) = group_nodes_by_type([T4], occupancy.node_groups)
+        return sorted(each.name for each in found.list_nodes())
 
     assert there() == ["a", "b"]
     occupancy.put_node(node("c"))
@@ -54,9 +53,8 @@ def test_its_nodes_are_those_that_are_there_now():
 
 
 def test_each_type_gets_its_own():
-    table = Occupancy.build((node("a"), node("b", "A100")), ()).table
-    found = group_nodes_by_type([A100, T4], table)
-    assert [[each.name for each in one.list_nodes(table)] for one in found] == [["b"], ["a"]]
+    found = group_nodes_by_type([A100, T4], Occupancy.build((node("a"), node("b", "A100")), ()).node_groups)
+    assert [[each.name for each in one.list_nodes()] for one in found] == [["b"], ["a"]]
 
 
 def test_any_of_several_types_has_the_nodes_of_all():
@@ -65,9 +63,8 @@ def test_any_of_several_types_has_the_nodes_of_all():
 
 
 def test_a_node_reserved_for_others_is_none_of_them():
-    table = Occupancy.build((node("a", taints=(TEAM,)),), ()).table
-    (found,) = group_nodes_by_type([T4], table)
-    assert (list(found.list_nodes(table)), found.has_reserved_nodes(table)) == ([], True)
+    (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,)),), ()).node_groups)
+    assert (list(found.list_nodes()), found.has_reserved_nodes()) == ([], True)
 
 
 def test_a_taint_may_be_tolerated_by_the_type_or_by_every_server():
@@ -108,16 +105,14 @@ def test_pools_can_differ_in_more_than_the_types_labels():
     ],
 )
 def test_a_pod_asks_for_a_type_when_one_of_its_nodes_would_do(constraints: PodConstraints, expected: bool):
-    table = Occupancy.build((node("a"),), ()).table
-    (found,) = group_nodes_by_type([T4], table)
-    assert found.is_requested_by(constraints, table) is expected
+    (found,) = group_nodes_by_type([T4], Occupancy.build((node("a"),), ()).node_groups)
+    assert found.is_requested_by(constraints) is expected
 
 
 @pytest.mark.parametrize(("selector", "expected"), [({PRODUCT: "T4", "zone": "b"}, True), ({PRODUCT: "A100"}, False)])
 def test_while_a_type_has_no_node_its_labels_say_who_asks_for_it(selector: dict[str, str], expected: bool):
-    table = Occupancy.build((), ()).table
-    (found,) = group_nodes_by_type([T4], table)
-    assert found.is_requested_by(PodConstraints(node_selector=selector), table) is expected
+    (found,) = group_nodes_by_type([T4], Occupancy.build((), ()).node_groups)
+    assert found.is_requested_by(PodConstraints(node_selector=selector)) is expected
 
 
 def test_units_that_do_not_work_are_units():
@@ -127,9 +122,8 @@ def test_units_that_do_not_work_are_units():
 def test_a_node_that_may_have_units_is_one_of_them():
     bare: dict[str, Any] = {"allocatable": {}, "capacity": {}, "uncounted": frozenset({GPU})}
     assert names(T4, node("a", **bare), node("b", allocatable={}, capacity={})) == ["a"]
-    table = Occupancy.build((node("a", taints=(TEAM,), **bare),), ()).table
-    (found,) = group_nodes_by_type([T4], table)
-    assert found.has_reserved_nodes(table)
+    (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,), **bare),), ()).node_groups)
+    assert found.has_reserved_nodes()
 
 
 def test_devices_without_a_count_may_be_on_a_node():

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints
-from gpuspawner.core.cluster.node_table import NodeGrouping
+from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.volumes import VOLUMES_PREFIX, ClusterVolumes, Volume
 
@@ -86,7 +85,6 @@ def change(occupancy: Occupancy, what: Any) -> None:
 
 def facts(occupancy: Occupancy) -> dict[str, Any]:
     """Return every answer of the state, in an order that does not depend on the past."""
-    table = occupancy.table
     return {
         "nodes": occupancy.nodes,
         "pods": sorted(occupancy.iter_pods(), key=lambda each: (each.namespace, each.name)),
@@ -102,25 +100,18 @@ def facts(occupancy: Occupancy) -> dict[str, Any]:
         "free": {each.name: dict(occupancy.get_free(each.name)) for each in occupancy.nodes},
         "ports": {name: set(occupancy.list_host_ports(name)) for name in ("a", "b", "unknown")},
         "guards": {term: dict(nodes) for term, nodes in occupancy.anti_affinity_index.iter_terms("n")},
-        "columns": {
-            (table.get_by_row(row).name, resource, floor): table.get_free_column(resource, floor)[row]
-            for pool in table.group_nodes(NodeGrouping())
-            for row in pool.rows
-            for resource in RESOURCES
-            for floor in FLOORS
-        },
+        "groups": sorted(sorted(group) for group in occupancy.node_groups.group_nodes(NodeGrouping(values=("zone",)))),
     }
 
 
 @given(CHANGES)
 def test_any_order_of_changes_leads_to_what_is_left(changes: list[Any]):
     occupancy = Occupancy()
-    for resource, floor in product(RESOURCES, FLOORS):
-        occupancy.table.get_free_column(resource, floor)
     nodes: dict[str, Node] = {}
     pods: dict[tuple[str, str], Pod] = {}
     devices, volumes = ClusterDevices(), ClusterVolumes()
     for what in changes:
+        facts(occupancy)
         change(occupancy, what)
         match what:
             case ClusterDevices():
@@ -197,15 +188,17 @@ def test_nothing_is_left_of_pods_that_left():
     assert (occupancy.get_requested("a"), list(occupancy.namespaces)) == ({}, [])
 
 
-def test_the_columns_follow_pods_that_come_and_go():
-    occupancy = Occupancy.build([node("a", cpu=9, pods=3)], [])
-    columns = occupancy.table.get_free_column("cpu"), occupancy.table.get_free_column("pods")
-    occupancy.put_pod(pod("p", "a", cpu=2))
-    assert columns == ([7], [2])
-    occupancy.put_pod(pod("p", "a", cpu=5))
-    assert columns == ([4], [2])
-    occupancy.remove_pod("n", "p")
-    assert columns == ([9], [3])
+def test_the_nodes_are_known_on_which_something_changed():
+    occupancy = Occupancy.build([node("a"), node("b"), node("c")], [pod("p", "a")])
+    mark = occupancy.amount_changes
+    assert occupancy.find_changed_nodes(mark) == frozenset()
+    occupancy.put_pod(pod("q", "b", cpu=1))
+    occupancy.put_pod(pod("waiting", None))
+    occupancy.remove_pod("n", "q")
+    assert occupancy.find_changed_nodes(mark) == {"b"}
+    for number in range(1000):
+        occupancy.put_pod(pod("r", "c", cpu=number))
+    assert occupancy.find_changed_nodes(mark) is None
 
 
 def test_more_promised_than_there_is_leaves_nothing_and_not_less():
@@ -214,17 +207,12 @@ def test_more_promised_than_there_is_leaves_nothing_and_not_less():
 
 def test_devices_are_there_and_taken_beside_what_pods_request():
     occupancy = Occupancy.build([node("a", cpu=9), node("b", gpu=4)], [pod("p", "a", cpu=2), pod("q", "b", gpu=1)])
-    columns = occupancy.table.get_free_column("gpu")
     some = NodeDevices(capacity={"gpu": 8}, allocatable={"gpu": 7}, claimed={"gpu": 3})
     occupancy.put_devices(ClusterDevices(nodes={"a": some, "b": some, "elsewhere": some}))
-    assert (occupancy.get_free("a"), occupancy.get_free("b"), columns) == ({"cpu": 7, "gpu": 4}, {"gpu": 3}, [4, 3])
+    assert (occupancy.get_free("a"), occupancy.get_free("b")) == ({"cpu": 7, "gpu": 4}, {"gpu": 3})
     assert occupancy.get_requested("a") == {"pods": 1, "cpu": 2, "gpu": 3}
     occupancy.put_devices(ClusterDevices())
-    assert (occupancy.get_free("a"), occupancy.get_requested("a"), columns) == (
-        {"cpu": 7},
-        {"pods": 1, "cpu": 2},
-        [0, 3],
-    )
+    assert (occupancy.get_free("a"), occupancy.get_requested("a")) == ({"cpu": 7}, {"pods": 1, "cpu": 2})
 
 
 EIGHT = NodeDevices(capacity={"gpu": 8}, allocatable={"gpu": 8}, claimed={"gpu": 1})
@@ -235,48 +223,37 @@ def test_where_a_driver_offers_devices_only_claims_hold_them():
     """kube-scheduler leaves such a resource to DRA, whatever pods request (fit.go, ``shouldDelegateResourceToDRA``)."""
     of_the_plugin = pod("p", "a", gpu=4, cpu=1)  # the device plugin is gone, and the pod still runs
     occupancy = Occupancy.build([node("a", cpu=9, gpu=0)], [of_the_plugin])
-    columns = occupancy.table.get_free_column("gpu")
     occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
-    assert (occupancy.get_requested("a"), list(columns)) == ({"pods": 1, "cpu": 1, "gpu": 1}, [7])
+    assert occupancy.get_requested("a") == {"pods": 1, "cpu": 1, "gpu": 1}
     occupancy.put_pod(pod("q", "a", gpu=2))
     occupancy.remove_pod("n", "p")
-    assert (occupancy.get_requested("a"), occupancy.get_free("a"), list(columns)) == (
-        {"pods": 1, "gpu": 1},
-        {"cpu": 9, "gpu": 7},
-        [7],
-    )
+    assert (occupancy.get_requested("a"), occupancy.get_free("a")) == ({"pods": 1, "gpu": 1}, {"cpu": 9, "gpu": 7})
 
 
 def test_a_preemption_frees_no_devices_of_a_driver():
     occupancy = Occupancy.build([node("a", cpu=9, gpu=0)], [replace(pod("p", "a", gpu=2, cpu=4), priority=-10)])
-    columns = [occupancy.table.get_free_column(name, 0) for name in ("cpu", "gpu")]
     occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
-    assert (occupancy.get_requested("a", 0), columns) == ({"gpu": 1}, [[9], [7]])
+    assert occupancy.get_requested("a", 0) == {"gpu": 1}
     occupancy.put_pod(replace(pod("q", "a", gpu=2, cpu=1), priority=0))
-    assert (occupancy.get_requested("a", 0), columns) == ({"pods": 1, "cpu": 1, "gpu": 1}, [[8], [7]])
+    assert occupancy.get_requested("a", 0) == {"pods": 1, "cpu": 1, "gpu": 1}
 
 
 def test_once_a_device_plugin_has_registered_the_pods_of_the_driver_hold_its_devices():
     """kube-scheduler counts what they request, although a claim holds other devices for them."""
     occupancy = Occupancy.build([node("a", gpu=0)], [pod("p", "a", gpu=2)])
-    columns = occupancy.table.get_free_column("gpu")
     occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
     occupancy.put_node(node("a", gpu=4))
-    assert (occupancy.get_requested("a"), list(columns)) == ({"pods": 1, "gpu": 2}, [2])
+    assert (occupancy.get_requested("a"), occupancy.get_free("a")) == ({"pods": 1, "gpu": 2}, {"gpu": 2})
 
 
 def test_claims_that_change_are_no_change_of_nodes():
     occupancy = Occupancy.build([node("a")], [])
     one = NodeDevices(capacity={"gpu": 1}, allocatable={"gpu": 1})
     occupancy.put_devices(ClusterDevices(nodes={"a": one}))
-    columns, before, nodes_before = (
-        occupancy.table.get_free_column("gpu"),
-        occupancy.generation,
-        occupancy.nodes_generation,
-    )
+    before, nodes_before = occupancy.generation, occupancy.nodes_generation
     occupancy.put_devices(ClusterDevices(nodes={"a": replace(one, claimed={"gpu": 1})}))
     assert (occupancy.generation > before, occupancy.nodes_generation == nodes_before) == (True, True)
-    assert columns == [0]
+    assert occupancy.get_free("a") == {"gpu": 0}
 
 
 def test_nothing_is_taken_of_a_node_that_left():

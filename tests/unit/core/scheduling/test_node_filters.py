@@ -16,7 +16,7 @@ from gpuspawner.core.cluster.model import (
     Taint,
     Toleration,
 )
-from gpuspawner.core.cluster.node_table import NodeGrouping
+from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.scheduling.node_filters import NodeFilters, build_node_grouping
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 

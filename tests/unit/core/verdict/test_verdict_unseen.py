@@ -32,7 +32,7 @@ def pod(gpus: int = 1, cpu: int = 1000, **more: int) -> Pod:
 
 
 def unseen(wanted: Pod, *nodes: Node, resources: frozenset[str] | None = SOME) -> bool:
-    return may_need_unseen_devices(wanted, Occupancy.build(nodes, ()).table, dra_resources=resources)
+    return may_need_unseen_devices(wanted, Occupancy.build(nodes, ()).node_groups, dra_resources=resources)
 
 
 @pytest.mark.parametrize("resources", [SOME, None])

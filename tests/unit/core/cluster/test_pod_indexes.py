@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuspawner.core.cluster.model import Pod, PodAffinityTerm, PodConstraints
-from gpuspawner.core.cluster.state import AntiAffinityIndex
+from gpuspawner.core.cluster.pod_indexes import AntiAffinityIndex
 
 APART = PodAffinityTerm(topology_key="zone", selector=(), namespaces=frozenset({"hub"}))
 BY_LABELS = replace(APART, namespaces=frozenset(), namespace_selector=())
