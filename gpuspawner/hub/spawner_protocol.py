@@ -1,15 +1,12 @@
-"""Typing protocols that describe spawners and their parts; each contains only the attributes that some functions use.
+"""Typing protocols of a spawner and its parts: KubeSpawner and JupyterHub have no type information.
 
-If a function declares its spawner parameter with one of these protocols, the signature says which attributes of the
-spawner the function uses, and tests can pass a small object. :class:`gpuspawner.hub.spawner.GPUSpawner` implements each
-protocol of a spawner. Protocols that refer to an :class:`~gpuspawner.hub.config.offer.Offer` (what users can choose)
-or to the state of a start are defined in the packages that use them.
+:class:`gpuspawner.hub.spawner.GPUSpawner` implements :class:`HubSpawner`. The room ``start`` adds what it needs in
+:class:`gpuspawner.hub.start.state.StartingSpawner`. Tests may pass a small object with what a function uses.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Protocol
@@ -49,19 +46,6 @@ class ServerRow(Protocol):
     state: Mapping[str, object] | None
 
 
-class UserServer(Protocol):
-    """One server of a user, as JupyterHub knows it.
-
-    :ivar name: name of the server; empty for the user's default server.
-    :ivar hub: JupyterHub's :class:`~jupyterhub.objects.Hub`; gpuspawner uses its ``base_url``.
-    """
-
-    name: str
-    user: HubUser
-    hub: Any
-    log: logging.Logger
-
-
 class PodReflector(Protocol):
     """KubeSpawner's reflector of pods, which lists and watches them.
 
@@ -73,73 +57,149 @@ class PodReflector(Protocol):
     first_load_future: asyncio.Future[None] | None
 
 
-class PodWatchingSpawner(Protocol):
-    """A spawner with the attributes that identify its server's pod in KubeSpawner's reflector.
+class HubSpawner(Protocol):
+    """What gpuspawner uses of the spawner of one server of a user: attributes of JupyterHub, KubeSpawner and its own.
 
+    KubeSpawner 7.0 lacks ``slow_spawn_message``; KubeSpawner 7.0 and 7.1 lack ``decorate_progress_message`` and
+    ``event_formatter_class``. Check with :meth:`has_trait` before reading one of them.
+
+    JupyterHub:
+
+    :ivar name: name of the server; empty for the user's default server.
+    :ivar hub: JupyterHub's :class:`~jupyterhub.objects.Hub`; gpuspawner uses its ``base_url``.
+    :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
+    :ivar server: JupyterHub's record of the server's address.
+    :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
+    :ivar active: whether the server is running or starting.
+    :ivar user_options: the user's choice, as JupyterHub stores it.
+    :ivar start_timeout: seconds until JupyterHub ends the start.
+    :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
+    :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
+    :ivar internal_ssl: whether the hub and the server use certificates; the pod gets its certificate from a Secret.
+    :ivar cert_paths: files of the server's certificate.
+    :ivar create_certs: makes a certificate, and returns its files.
+    :ivar move_certs: moves the files of a certificate to where the server reads them.
+
+    KubeSpawner:
+
+    :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
+    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; the namespace None means all namespaces.
     :ivar pod_reflector: the reflector of pods; None before KubeSpawner watches pods.
+    :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
+    :ivar events_enabled: whether KubeSpawner watches events.
+    :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
+    :ivar pvc_name: name of the volume claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
+    :ivar storage_class: name of this claim's StorageClass; None for the cluster's default class.
+    :ivar services_enabled: whether the hub reaches the pod through a Service; with ``internal_ssl``, it always does.
+    :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
+    :ivar after_pod_created_hook: the admin's hook, which gets the spawner and the pod; None without a hook.
+    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
+    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
+
+    gpuspawner:
+
+    :ivar extra_options: names of user options that the admin has added.
+    :ivar links: whether a link to a choice starts a server at once or asks first.
+    :ivar start_state: the :class:`~gpuspawner.hub.start.state.StartState` of the last start.
     """
 
+    name: str
+    user: HubUser
+    hub: Any
+    log: Any
+    config: Any
+    authenticator: Any
+    orm_spawner: ServerRow | None
+    server: Any
+    db: Any
+    active: bool
+    user_options: Mapping[str, object]
+    start_timeout: float
+    http_timeout: float
+    group_overrides: Any
+    internal_ssl: bool
+    cert_paths: Mapping[str, str]
+    create_certs: Callable[[], Any]
+    move_certs: Callable[[Any], Any]
+    get_env: Callable[[], dict[str, Any]]
+    get_args: Callable[[], list[str]]
+
+    api: Any
     namespace: str
     pod_name: str
+    secret_name: str
+    pvc_name: str
+    storage_pvc_ensure: bool
+    storage_class: str | None
+    services_enabled: bool
+    slug_scheme: str
+    enable_user_namespaces: bool
+    user_namespace_template: str
+    reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]
     pod_reflector: PodReflector | None
+    event_reflector: Any
+    events_enabled: bool
+    slow_spawn_message: str
+    decorate_progress_message: Callable[..., Any] | None
+    event_formatter_class: Callable[..., Any]
+    get_pod_manifest: Callable[[], Awaitable[Any]]
+    get_secret_manifest: Callable[[Any], Any]
+    get_service_manifest: Callable[..., Any]
+    modify_pod_hook: Callable[[Any, Any], Any] | None
+    after_pod_created_hook: Callable[[Any, Any], Any] | None
+    k8s_api_request_timeout: float
+    k8s_api_request_retry_timeout: float
 
+    extra_options: Sequence[str]
+    links: str
+    dry_run: bool
+    trait_overrides: TraitOverrides
+    start_state: Any
 
-class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """A spawner with KubeSpawner's reflectors, and with the settings on which the reflectors' namespaces depend.
-
-    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; the namespace None means all namespaces.
-    :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
-    """
+    @property
+    def shows_own_form(self) -> bool:
+        """Whether the user chooses in gpuspawner's form, not in a ``profile_list`` or a form of the admin."""
 
     @property
     def has_open_start(self) -> bool:
         """Whether a start was cancelled or has failed, and JupyterHub has not stopped the server since."""
 
-    reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]
-    event_reflector: Any
-    config: Any
-    slug_scheme: str
-    enable_user_namespaces: bool
-    user_namespace_template: str
-
-
-class AdmittedSpawner(WatchingSpawner, Protocol):
-    """The attributes of a spawner that the hub needs to check the spawner's user options.
-
-    :ivar active: whether the server is running or starting.
-    :ivar extra_options: names of user options that the admin has added.
-    :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
-    """
-
-    active: bool
-    extra_options: Sequence[str]
-    db: Any
-
-
-class PodBuildingSpawner(PodWatchingSpawner, Protocol):
-    """A spawner that can build a pod manifest from the admin's traits.
-
-    :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
-    :ivar pvc_name: name of the volume claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
-    :ivar storage_class: name of this claim's StorageClass; None for the cluster's default class.
-    :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
-    :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
-    :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
-    :ivar links: whether a link to a choice starts a server at once or asks first.
-    """
-
-    api: Any
-    log: Any
-    links: str
-    pvc_name: str
-    storage_pvc_ensure: bool
-    storage_class: str | None
-    group_overrides: Any
-    enable_user_namespaces: bool
-    trait_overrides: TraitOverrides
-    get_env: Callable[[], dict[str, Any]]
-    get_args: Callable[[], list[str]]
-    get_pod_manifest: Callable[[], Awaitable[Any]]
-
     async def apply_group_overrides(self) -> None:
         """Set traits to the values in ``group_overrides`` for the user's groups, as JupyterHub does before a start."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the spawner's state, which JupyterHub stores in its database."""
+
+    def has_trait(self, name: str) -> bool:
+        """Return whether the spawner has a trait.
+
+        :param name: name of the trait.
+        """
+
+    def trait_defaults(self, name: str) -> Any:
+        """Return the default value of a trait.
+
+        :param name: name of the trait.
+        """
+
+    def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
+        """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True.
+
+        :param pod: JSON of the pod, as the API server sends it; None for no pod.
+        """
+
+    def start_polling(self) -> None:
+        """Have JupyterHub poll the server at intervals."""
+
+    def add_poll_callback(self, callback: Any, *args: Any) -> None:
+        """Have JupyterHub call a function when a poll finds that the server has ended.
+
+        :param callback: the function, which may be a coroutine function.
+        :param args: arguments of the function.
+        """
+
+    async def stop(self, now: bool = False) -> None:
+        """Stop the server.
+
+        :param now: whether the pod is deleted without a grace period.
+        """

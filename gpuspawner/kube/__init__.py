@@ -10,6 +10,6 @@ The store raises no error if a request fails.
 - `resources`: read DRA devices, Karpenter NodePools, quotas, volumes and Kueue's queues.
 """
 
-from gpuspawner.kube.store import ClusterStore, CoreAPI, StoreTiming
+from gpuspawner.kube.store import ClusterStore, StoreTiming
 
-__all__ = ["ClusterStore", "CoreAPI", "StoreTiming"]
+__all__ = ["ClusterStore", "StoreTiming"]

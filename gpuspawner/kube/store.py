@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
@@ -23,7 +23,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
+from gpuspawner.kube.client.api_requests import APIMethod, CoreAPI, find_missing_verb
 from gpuspawner.kube.client.pacing import SteadyClock
 from gpuspawner.kube.resources import dra_devices, volume_topology
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
@@ -62,26 +62,6 @@ The duration must be less than :data:`STALE_AFTER_S`, so that the data does not 
 
 STALE_AFTER_S = 45.0
 """Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
-
-
-class CoreAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
-
-    @property
-    def api_client(self) -> Any:
-        """The ``ApiClient`` of the ``CoreV1Api``."""
-
-    @property
-    def list_node(self) -> APIMethod:
-        """List or watch nodes."""
-
-    @property
-    def list_pod_for_all_namespaces(self) -> APIMethod:
-        """List or watch the pods of all namespaces."""
-
-    @property
-    def list_persistent_volume(self) -> APIMethod:
-        """List or watch PersistentVolumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,8 @@ from gpuspawner.core.warnings.presets_and_policy import (
     find_preset_warnings,
 )
 from gpuspawner.core.warnings.wording import MAX_WARNINGS, build_warnings_view
-from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
+from gpuspawner.kube.client.api_requests import CoreAPI
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ async def find_cluster_warnings(
     :raises ClusterError: the cluster cannot be read.
     """
     async with connect_to_cluster(arguments) as cluster:
-        offers, api = OfferFactory(make_settings_parser(values.chart)), cast("ClusterAPI", cluster.core)
+        offers, api = OfferFactory(make_settings_parser(values.chart)), cast("CoreAPI", cluster.core)
         settings = offers.parse(merge_settings(values))
         store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
         try:

@@ -24,7 +24,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.policy.usage import ServerPod, ServerUsage, build_server_usage, is_known_type, read_server_pod
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_pods, list_watched_pods, read_pod_owners
-from gpuspawner.hub.spawner_protocol import WatchingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 UNSEEN_POD_S = 60.0
 """If KubeSpawner's reflector lacks a pod this many seconds after the request to create it, the hub assumes that the pod
@@ -54,7 +54,7 @@ class _Reservation:
     """
 
     server: ServerUsage
-    spawner: WatchingSpawner
+    spawner: HubSpawner
     spawn: object
     old_uids: frozenset[str]
     unseen_until: float = 0.0
@@ -93,7 +93,7 @@ class Reservations:
         self._has_logged_failure = False
 
     def list_servers(
-        self, spawner: WatchingSpawner, catalog: Catalog, *, inventory: Inventory, read_groups: ReadGroups
+        self, spawner: HubSpawner, catalog: Catalog, *, inventory: Inventory, read_groups: ReadGroups
     ) -> tuple[ServerUsage, ...] | None:
         """Return all running and starting servers of the hub, or None until KubeSpawner's reflector has listed pods.
 
@@ -111,7 +111,7 @@ class Reservations:
         starts = [start.server for start in self._starts]
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
-    def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
+    def reserve(self, spawner: HubSpawner, server: ServerUsage) -> None:
         """Reserve the GPUs of a start, until the start ends; this replaces what the start has reserved before.
 
         The reservations of earlier starts of the server stay until these starts have ended: until then, an earlier
@@ -126,7 +126,7 @@ class Reservations:
         self._starts.append(_Reservation(server, spawner, spawn, self._uids(server)))
 
     @contextmanager
-    def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
+    def track_creation(self, spawner: HubSpawner) -> Iterator[None]:
         """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
 
         Without the pod in the reflector, the reservation ends :data:`UNSEEN_POD_S` seconds after this call, but not
@@ -147,7 +147,7 @@ class Reservations:
                 start.unseen_until = unseen_until
             raise
 
-    def release_seen(self, spawner: WatchingSpawner) -> None:
+    def release_seen(self, spawner: HubSpawner) -> None:
         """Let a GPU reservation end with its start, if KubeSpawner's reflector has the start's pod.
 
         The pod then counts instead. If the reflector lacks the pod, change nothing.
@@ -174,7 +174,7 @@ class Reservations:
             self._uids_of = {owner: frozenset(uids) for owner, uids in found.items()}
         return self._uids_of.get((server.owner, server.name), frozenset())
 
-    def _read_pods(self, spawner: WatchingSpawner) -> None:
+    def _read_pods(self, spawner: HubSpawner) -> None:
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
         found: dict[str, _DecodedPod] = {}
@@ -193,7 +193,7 @@ class Reservations:
         self._known, self._uids_of = found, None
 
     def _decode_pod(
-        self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: WatchingSpawner
+        self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: HubSpawner
     ) -> ServerPod | None:
         try:
             # Prefer the owner from the hub's spawners: the pod's annotations keep the old name of a renamed user.

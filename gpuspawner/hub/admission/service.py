@@ -27,7 +27,7 @@ from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
 from gpuspawner.hub.request import context
-from gpuspawner.hub.spawner_protocol import AdmittedSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
 
@@ -48,7 +48,7 @@ class UserGroups:
         self._written: dict[str, set[str]] = {}
         """Normalized name of a group → the names of this group in the settings."""
 
-    def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
+    def read_person(self, spawner: HubSpawner, policy: Policy) -> Person:
         """Return the user of a spawner, with the user's groups if the policy depends on groups.
 
         If the settings name a group of the hub exactly, groups whose names differ from it only in case or in Unicode
@@ -74,7 +74,7 @@ class UserGroups:
         self._check_spellings(groups, spawner)
         return Person(name=spawner.user.name, groups=groups)
 
-    def read_groups(self, names: Collection[str], spawner: AdmittedSpawner) -> Mapping[str, frozenset[str]] | None:
+    def read_groups(self, names: Collection[str], spawner: HubSpawner) -> Mapping[str, frozenset[str]] | None:
         """Return a mapping from user names to normalized group names, or None if the database is not readable.
 
         Users without groups are missing from the mapping.
@@ -99,7 +99,7 @@ class UserGroups:
                 found.setdefault(name, set()).add(normalize_group(group))
         return {name: frozenset(normalized) for name, normalized in found.items()}
 
-    def _find_lookalikes(self, groups: Iterable[str], spawner: AdmittedSpawner) -> frozenset[str]:
+    def _find_lookalikes(self, groups: Iterable[str], spawner: HubSpawner) -> frozenset[str]:
         """Return the groups that the settings do not mean, because the hub has a group of exactly the written name."""
         written = {group: self._written.get(normalize_group(group), set()) for group in groups}
         written = {group: names for group, names in written.items() if names and group not in names}
@@ -109,7 +109,7 @@ class UserGroups:
         existing = {name for (name,) in query}  # Some databases ignore case, so compare the names again.
         return frozenset(group for group, names in written.items() if not existing.isdisjoint(names))
 
-    def _check_names(self, policy: Policy, spawner: AdmittedSpawner) -> None:
+    def _check_names(self, policy: Policy, spawner: HubSpawner) -> None:
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
             return
@@ -121,7 +121,7 @@ class UserGroups:
                 text = "%s.%s applies to no user: this hub writes the name %s"
                 spawner.log.warning(text, setting, sanitize_name(name), sanitize_name(normalized))
 
-    def _check_spellings(self, groups: Iterable[str], spawner: AdmittedSpawner) -> None:
+    def _check_spellings(self, groups: Iterable[str], spawner: HubSpawner) -> None:
         for group in sorted(groups):
             first = self._spellings.setdefault(normalize_group(group), group)
             if group != first and group not in self._logged_groups:
@@ -129,7 +129,7 @@ class UserGroups:
                 text = "The groups %s and %s are one group to the policy, which ignores letter case"
                 spawner.log.warning(text, sanitize_name(first), sanitize_name(group))
 
-    def _log_unreadable(self, spawner: AdmittedSpawner, error: Exception) -> None:
+    def _log_unreadable(self, spawner: HubSpawner, error: Exception) -> None:
         if not self._has_logged_failure:
             self._has_logged_failure = True
             text = "Groups cannot be read from the hub's database, so nothing is let through that depends on them: %s"
@@ -172,7 +172,7 @@ class AdmissionService:
         self._policy: Policy | None = None
         self._rules: dict[Person, Rule] = {}
 
-    async def find_allowance(self, spawner: AdmittedSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
+    async def find_allowance(self, spawner: HubSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
         """Return what the spawner's user may choose now, by policy, GPU limits and quotas.
 
         :param spawner: the user's spawner.
@@ -185,7 +185,7 @@ class AdmissionService:
         quota = await self._read_quota(spawner, offer, waits_again=False)
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
-    async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
+    async def admit(self, spawner: HubSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
         """Check user options against what the spawner's user may choose now, and return the admission.
 
         The hub caches namespace quotas for a few seconds. If a cached quota is too small for the choice, the hub reads
@@ -228,7 +228,7 @@ class AdmissionService:
             return replace(admission, options={**extra, **admission.options}) if extra else admission
 
     async def _read_quota(
-        self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
+        self, spawner: HubSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
         """Return the resources that the namespace's ResourceQuotas still allow.
 
@@ -244,7 +244,7 @@ class AdmissionService:
         return quota
 
     def _build_allowance(
-        self, spawner: AdmittedSpawner, offer: Offer, *, quota: RemainingQuota | None, excluding: str
+        self, spawner: HubSpawner, offer: Offer, *, quota: RemainingQuota | None, excluding: str
     ) -> Allowance:
         policy = offer.catalog.policy
         if policy is None:
@@ -269,7 +269,7 @@ class AdmissionService:
         return self._rules[person]
 
 
-def _find_excluded_server(spawner: AdmittedSpawner) -> str:
+def _find_excluded_server(spawner: HubSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
     GPU limits do not count the GPUs of the returned server. After an error in the form of a named server, JupyterHub

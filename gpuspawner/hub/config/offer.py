@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
@@ -27,21 +27,18 @@ from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.pod_status import has_other_gates, is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.verdict.verdict import Verdict, predict_verdict
+from gpuspawner.kube.client.api_requests import CoreAPI
 from gpuspawner.kube.resources.autoscaler_status import NodeGrowthReader
 from gpuspawner.kube.resources.queue_places import QueuePlaces
-from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas
-from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
-from gpuspawner.kube.store import ClusterStore, CoreAPI
+from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, ResourceQuotas
+from gpuspawner.kube.resources.volume_topology import VolumeTopology
+from gpuspawner.kube.store import ClusterStore
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
 """Size limit of the cache of parsed settings, and of each cluster's cache of catalogs.
 
 The hub caches several, because ``group_overrides`` may give groups of users different settings."""
-
-
-class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
-    """The methods of ``kubernetes_asyncio.client.CoreV1Api`` with which the hub reads the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +248,7 @@ The hub looks for unused clients whenever it uses a client."""
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Cluster:
-    api: ClusterAPI
+    api: CoreAPI
     store: ClusterStore
     volume_topology: VolumeTopology
     quotas: ResourceQuotas
@@ -303,7 +300,7 @@ class OfferFactory:
             self._settings.popitem(last=False)
         return self._settings[key]
 
-    def get_store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
+    def get_store(self, api: CoreAPI, **options: Any) -> ClusterStore:
         """Return the store that caches the nodes and pods of an API client's cluster.
 
         :param api: the hub's ``CoreV1Api``.
@@ -333,7 +330,7 @@ class OfferFactory:
             self._stopping.add(stopping := asyncio.ensure_future(cluster.store.stop()))
             stopping.add_done_callback(self._stopping.discard)
 
-    def find_store(self, api: ClusterAPI) -> ClusterStore | None:
+    def find_store(self, api: CoreAPI) -> ClusterStore | None:
         """Return the store of an API client's cluster, or None if :meth:`get_store` has not created one.
 
         The result is also None if the hub has stopped the store because the client was unused.
@@ -343,7 +340,7 @@ class OfferFactory:
         cluster = self._find_cluster(api)
         return None if cluster is None else cluster.store
 
-    def _find_cluster(self, api: ClusterAPI) -> _Cluster | None:
+    def _find_cluster(self, api: CoreAPI) -> _Cluster | None:
         return next((each for each in self._clusters if each.api.api_client is api.api_client), None)
 
     @property

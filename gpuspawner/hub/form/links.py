@@ -23,7 +23,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.config.traits import STARTS_FROM_LINKS
 from gpuspawner.hub.metrics import registry
 from gpuspawner.hub.request.context import LINK_PREFIX, FormDraft
-from gpuspawner.hub.spawner_protocol import AdmittedSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 _MAX_NAMES = 3
 _NOT_LINKED = MappingProxyType(
@@ -58,7 +58,7 @@ class LinkAttributes(TypedDict):
 
 async def check_link(
     draft: FormDraft | None,
-    spawner: AdmittedSpawner,
+    spawner: HubSpawner,
     *,
     offer: Offer,
     allowance: Allowance,

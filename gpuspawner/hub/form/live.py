@@ -30,7 +30,7 @@ from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.request.context import FormDraft
-from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 _MAX_TYPES = 2
 """Maximum number of other GPU types that the hub tries if the selection cannot start now.
@@ -44,7 +44,7 @@ The limit saves time, because the hub compares the pod of each preset with all n
 
 
 async def build_form(
-    spawner: PodBuildingSpawner,
+    spawner: HubSpawner,
     offer: Offer,
     *,
     allowance: Allowance,
@@ -80,7 +80,7 @@ async def build_form(
 
 
 async def build_live(
-    spawner: PodBuildingSpawner,
+    spawner: HubSpawner,
     offer: Offer,
     *,
     selection: Selection | None,
@@ -117,7 +117,7 @@ async def build_live(
 
 
 async def find_startable_alternatives(
-    spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection, reach: Catalog | None = None
+    spawner: HubSpawner, offer: Offer, *, selection: Selection, reach: Catalog | None = None
 ) -> tuple[Selection, ...]:
     """Return selections that can start now and are similar to a given selection, smallest change first.
 

@@ -25,7 +25,7 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.usage import read_pod_owner
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up, measure_first_list_s
-from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 _ANY_NUMBER = "\0"
 """Stands for a user id in an expanded namespace template; no namespace's name contains this character."""
@@ -43,7 +43,7 @@ class _UserId:
         return _ANY_NUMBER
 
 
-def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
+def make_own_pod_check(spawner: HubSpawner) -> Callable[[Mapping[str, Any]], bool]:
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The function expands ``user_namespace_template`` for the user's name in the pod. One pattern for all users does not
@@ -75,7 +75,7 @@ IsOwnPod = Callable[[Mapping[str, Any]], bool]
 """Function that returns whether a pod, given as JSON, belongs to a server of this hub."""
 
 
-def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
+def find_pod(spawner: HubSpawner) -> Mapping[str, Any] | None:
     """Return the JSON of a server's pod from KubeSpawner's reflector, or None if the reflector has no such pod.
 
     :param spawner: the spawner of the server.
@@ -84,7 +84,7 @@ def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
     return None if reflector is None else reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
 
 
-def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
+def list_pods_with(resources: Set[str], spawner: HubSpawner) -> tuple[Pod, ...] | None:
     """Return the unfinished pods in the spawner's reflector that request any of the given extended resources.
 
     The result is None until the reflector has listed the pods (see :func:`ensure_pods_watched`). If each user has a
@@ -101,7 +101,7 @@ def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Po
     return tuple(pod for pod in found if pod is not None)
 
 
-def has_read_pods(spawner: PodWatchingSpawner) -> bool:
+def has_read_pods(spawner: HubSpawner) -> bool:
     """Return whether KubeSpawner's reflector of pods has read its first list.
 
     :param spawner: any spawner of the hub.
@@ -110,7 +110,7 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
     return loaded is not None and loaded.exception() is None
 
 
-def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
+def find_pods_failure(spawner: HubSpawner) -> BaseException | None:
     """Return the exception with which the first list of KubeSpawner's reflector of pods failed.
 
     The result is None if the list has not failed, or if there is no reflector.
@@ -121,7 +121,7 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
     return None if loaded is None else loaded.exception()
 
 
-def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
+def _find_first_load(spawner: HubSpawner) -> asyncio.Future[None] | None:
     """Return the completed future of the first list of KubeSpawner's reflector of pods.
 
     The result is None if there is no reflector, if the future is not done yet, or if it was cancelled.
@@ -131,7 +131,7 @@ def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None
     return loaded if loaded is not None and loaded.done() and not loaded.cancelled() else None
 
 
-async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | None, waits_again: bool = True) -> None:
+async def ensure_pods_watched(spawner: HubSpawner, *, timeout_s: float | None, waits_again: bool = True) -> None:
     """Start KubeSpawner's reflector of pods if necessary, and wait for its first list.
 
     After the timeout, the reflector goes on reading the list in the background. :func:`has_read_pods` returns whether
@@ -153,7 +153,7 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
     await asyncio.wait({_start_reflector(spawner, private_api.start_pods_reflector)}, timeout=timeout_s)
 
 
-async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
+async def ensure_events_watched(spawner: HubSpawner, *, timeout_s: float) -> None:
     """Start KubeSpawner's reflector of events if necessary, and wait for its first list.
 
     After the timeout, the reflector goes on reading the list in the background.
@@ -164,7 +164,7 @@ async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -
     await asyncio.wait({_start_reflector(spawner, private_api.start_events_reflector)}, timeout=timeout_s)
 
 
-def renew_watches(spawner: WatchingSpawner) -> None:
+def renew_watches(spawner: HubSpawner) -> None:
     """Replace reflectors of pods and events that have given up; call this repeatedly while a server starts.
 
     A reflector gives up after half a minute without the API server, and KubeSpawner replaces it only at the next start.
@@ -189,7 +189,7 @@ def _finish_renewal(reflector: Any, _: asyncio.Future[None]) -> None:
     _renewed.discard(reflector)
 
 
-def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitable[None]]) -> asyncio.Future[None]:
+def _start_reflector(spawner: HubSpawner, start: Callable[[object], Awaitable[None]]) -> asyncio.Future[None]:
     async def run() -> None:
         try:
             await start(spawner)
@@ -204,7 +204,7 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
     return reading
 
 
-def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
+def list_watched_pods(spawner: HubSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
     """Yield the pods of each reflector, with a function that returns whether a pod belongs to this hub.
 
     If each user has a namespace, a single reflector reads the pods of all namespaces, including those of other hubs.
@@ -229,7 +229,7 @@ ServerKey = tuple[str, str]
 """User name and server name; the server name is empty for the default server."""
 
 
-def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
+def read_pod_owners(spawner: HubSpawner) -> Mapping[str, ServerKey]:
     """Return a mapping from a pod's ``namespace/name`` to the user and server that own the pod.
 
     The function reads the spawners that the hub has loaded, not the pods.

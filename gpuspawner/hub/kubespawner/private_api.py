@@ -35,7 +35,7 @@ from traitlets.log import get_logger
 from typing_extensions import override
 
 from gpuspawner.hub.errors import is_conflict
-from gpuspawner.hub.spawner_protocol import WatchingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 
 class PrivateName(NamedTuple):
@@ -388,7 +388,7 @@ async def delete_pod(spawner: object, *, now: bool) -> None:
     await private._make_delete_pod_request(private.pod_name, options, grace_s, private.k8s_api_request_timeout)
 
 
-async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
+async def stop_reflectors(kind: type[Spawner]) -> None:
     """Stop all reflectors of a spawner class, so that a command such as ``gpuspawner explain`` can end.
 
     :param kind: the spawner class.
@@ -396,7 +396,7 @@ async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
     await cast("Any", kind)._stop_all_reflectors()
 
 
-def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespace:
+def make_stand_in(spawner: HubSpawner, *, user_id: object) -> SimpleNamespace:
     """Return an object that replaces a spawner in :func:`expand_user_properties`, for any user.
 
     The caller sets its ``user.name`` (name of the user) and ``name`` (name of the server).

@@ -17,7 +17,7 @@ from typing import Any
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.spawner_protocol import WatchingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 
 def _is_dead(reflector: Any) -> bool:
@@ -167,7 +167,7 @@ class EventsAccess:
         self._denied_until: dict[Any, float] = {}
         """Key of a reflector of events → monotonic seconds before which the hub does not request events again."""
 
-    async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
+    async def start_events_reflector(self, spawner: HubSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
         """Start the reflector of events unless it runs, and return it; None if the hub may not read events.
 
         :param spawner: any spawner of the namespace.
@@ -215,7 +215,7 @@ def _is_denied(reflector: Any) -> bool:
     return getattr(first.exception(), "status", None) == HTTPStatus.FORBIDDEN
 
 
-def _log_denied(spawner: WatchingSpawner) -> None:
+def _log_denied(spawner: HubSpawner) -> None:
     if spawner.enable_user_namespaces:
         where, role = "all namespaces", "gpuspawner-user-namespaces in docs/security.md"
     else:

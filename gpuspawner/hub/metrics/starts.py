@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from tornado import web
 
@@ -21,7 +21,7 @@ from gpuspawner.hub.errors import ClusterFailure, RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.metrics import registry
-from gpuspawner.hub.spawner_protocol import PodWatchingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 READY = "ready"
 CANCELLED = "cancelled"
@@ -152,24 +152,7 @@ class SpawnMeter:
             registry.count_verdict(self._verdict, result)
 
 
-class MeasuredStart(Protocol):
-    """The part of a start's state that this module uses.
-
-    :ivar meter: measures the start; None before the measurement begins.
-    """
-
-    meter: SpawnMeter | None
-
-
-class MeasuredSpawner(PodWatchingSpawner, Protocol):
-    """What this module needs of a spawner to measure its start."""
-
-    @property
-    def start_state(self) -> MeasuredStart:
-        """The state of the spawner's start."""
-
-
-def begin_measuring(spawner: MeasuredSpawner, gpu: str, *, elapsed_s: float = 0.0) -> None:
+def begin_measuring(spawner: HubSpawner, gpu: str, *, elapsed_s: float = 0.0) -> None:
     """Begin to measure a spawner's start; do nothing if it is already measured, or if no start is in progress.
 
     :param spawner: the spawner of the server.
@@ -187,7 +170,7 @@ def begin_measuring(spawner: MeasuredSpawner, gpu: str, *, elapsed_s: float = 0.
     future.add_done_callback(end)
 
 
-def note_gpu(spawner: MeasuredSpawner, gpu: str) -> None:
+def note_gpu(spawner: HubSpawner, gpu: str) -> None:
     """Record the GPU type of a spawner's start, if the start is measured.
 
     :param spawner: the spawner of the server.
@@ -197,7 +180,7 @@ def note_gpu(spawner: MeasuredSpawner, gpu: str) -> None:
         spawner.start_state.meter.gpu = gpu
 
 
-def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
+def enter_stage(spawner: HubSpawner, stage: str) -> None:
     """Record that a spawner's start has reached a stage, if the start is measured.
 
     :param spawner: the spawner of the server.
@@ -207,7 +190,7 @@ def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
         spawner.start_state.meter.enter_stage(stage)
 
 
-def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> None:
+def note_pod(spawner: HubSpawner, pod: Mapping[str, Any] | None = None) -> None:
     """Record the state of a start's pod, if the start is measured.
 
     :param spawner: the spawner of the server.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from kubernetes_asyncio.client import (
     V1Affinity,
@@ -48,7 +48,8 @@ from gpuspawner.core.request.pod_requirements import (
 )
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.trait_overrides import TraitOverrides, copy_nested
+from gpuspawner.hub.spawner_protocol import HubSpawner
+from gpuspawner.hub.trait_overrides import copy_nested
 
 RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
 """Annotation with the maximum run time in seconds, counted from ``status.startTime`` of the pod."""
@@ -77,12 +78,6 @@ class PodChoice:
     resources: frozenset[str] = frozenset()
 
 
-class ChoosingSpawner(Protocol):
-    """A spawner whose pods get the user's choice."""
-
-    trait_overrides: TraitOverrides
-
-
 def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
     """Return the extended resources of all GPU types in a catalog, including types that users cannot choose.
 
@@ -91,7 +86,7 @@ def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
     return frozenset(gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden))
 
 
-def apply_choice(spawner: ChoosingSpawner, choice: PodChoice) -> None:
+def apply_choice(spawner: HubSpawner, choice: PodChoice) -> None:
     """Have a spawner build the pod of a choice, until its ``trait_overrides`` are restored.
 
     The trait ``start_timeout`` stays: JupyterHub reads it before the start, so ``apply_user_options`` sets it.
@@ -106,7 +101,7 @@ def apply_choice(spawner: ChoosingSpawner, choice: PodChoice) -> None:
     spawner.trait_overrides.patch = partial(patch_pod, choice=choice)
 
 
-def lay_over(spawner: ChoosingSpawner, override: TraitValues) -> None:
+def lay_over(spawner: HubSpawner, override: TraitValues) -> None:
     """Set traits as KubeSpawner does for a profile's ``kubespawner_override``, until they are restored.
 
     :param spawner: the spawner of the server.

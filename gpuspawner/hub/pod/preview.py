@@ -33,10 +33,10 @@ from gpuspawner.hub.pod.patch import (
     merge_node_affinity,
     patch_pod,
 )
-from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.hub.trait_overrides import copy_nested
 
-SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
+SpawnerT = TypeVar("SpawnerT", bound=HubSpawner)
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
@@ -59,7 +59,7 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     return duplicate
 
 
-def _drop_functions(duplicate: PodBuildingSpawner) -> None:
+def _drop_functions(duplicate: HubSpawner) -> None:
     """Remove the admin's functions, such as hooks, from a copy of a spawner, because they may have side effects.
 
     The pod's environment and arguments, which do not affect scheduling, become empty.
@@ -81,7 +81,7 @@ def copy_for_profiles(spawner: SpawnerT) -> SpawnerT:
     return duplicate
 
 
-def _copy_mappings(duplicate: PodBuildingSpawner) -> None:
+def _copy_mappings(duplicate: HubSpawner) -> None:
     """Copy the values of a spawner's traits, because overrides are merged into them in place."""
     values = private_api.get_trait_values(duplicate)
     values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
@@ -112,7 +112,7 @@ class _FormLog(logging.LoggerAdapter[logging.Logger]):
         self.debug(msg, *args, **kwargs)
 
 
-def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
+def serialize_pod(spawner: HubSpawner, pod: Any) -> dict[str, Any]:
     """Return the manifest of a pod as KubeSpawner sends it to the API server.
 
     :param spawner: the spawner that creates the pod.
@@ -123,7 +123,7 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
+def serialize_for_scheduling(spawner: HubSpawner, pod: Any) -> dict[str, Any]:
     """Return a pod's manifest without ``env`` and volume mounts: they serialize slowly, and schedulers ignore them.
 
     :param spawner: the spawner that creates the pod.
@@ -142,7 +142,7 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
     return serialize_pod(spawner, changed)
 
 
-def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
+def list_new_claims(spawner: HubSpawner) -> dict[str, str | None]:
     """Return the volume claims that a start creates if they are missing.
 
     The result maps the claim's name to the name of its StorageClass, or to None for the cluster's default class. If
@@ -165,7 +165,7 @@ class JudgedPod(NamedTuple):
 
 
 async def judge_pod(
-    spawner: PodBuildingSpawner,
+    spawner: HubSpawner,
     manifest: Mapping[str, Any],
     *,
     offer: Offer,
@@ -226,7 +226,7 @@ _BaseKey = tuple[str, ...]
 class _BasePod(NamedTuple):
     """A pod without any user's choice, as a model and as JSON, and the spawner that has built it."""
 
-    spawner: PodBuildingSpawner
+    spawner: HubSpawner
     pod: Any
     manifest: dict[str, Any]
 
@@ -248,7 +248,7 @@ class PodPreviews:
     :param offer: what the hub offers now.
     """
 
-    spawner: PodBuildingSpawner
+    spawner: HubSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
     """The pods as KubeSpawner builds them, without a user's choice."""

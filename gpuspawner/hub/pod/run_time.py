@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from kubernetes_asyncio.client import V1EnvVar
 
@@ -23,7 +23,7 @@ from gpuspawner.core.json_access import as_dict, as_int, as_text
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, read_variable_name
-from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 NOTEBOOK = "notebook"
 """The name that KubeSpawner gives to the server's container."""
@@ -95,30 +95,6 @@ _SCHEMA = {
 }
 
 
-class WarnedStart(Protocol):
-    """The part of a start's state that this module uses.
-
-    :ivar warned_pod_uid: uid of the last pod for which the hub has announced the end of the run time; empty if there
-        is none.
-    """
-
-    warned_pod_uid: str
-
-
-class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """The attributes of a spawner that this module needs to enforce the maximum run time of the spawner's server."""
-
-    @property
-    def start_state(self) -> WarnedStart:
-        """The state of the server's start."""
-
-    async def stop(self, now: bool = False) -> None:
-        """Stop the server.
-
-        :param now: whether the pod is deleted without a grace period.
-        """
-
-
 def add_end_time(pod: Any, *, now: datetime | None = None) -> None:
     """Add the environment variable :data:`END_VARIABLE` to the notebook container of a pod with a maximum run time.
 
@@ -140,7 +116,7 @@ def add_end_time(pod: Any, *, now: datetime | None = None) -> None:
         notebook.env = [*variables, V1EnvVar(name=END_VARIABLE, value=f"{end:%Y-%m-%dT%H:%M:%SZ}")]
 
 
-async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
+async def enforce_run_time(spawner: HubSpawner, *, now: datetime | None = None) -> int | None:
     """Announce the end of a server's run time, or stop the server.
 
     The hub announces the end once, in the last :data:`WARNING_S` seconds of the run time. It stops the server if the
@@ -177,7 +153,7 @@ def _grace_s(pod: Mapping[str, Any]) -> float:
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 
 
-def _warn(spawner: LimitedSpawner, end: datetime, *, left_s: float) -> None:
+def _warn(spawner: HubSpawner, end: datetime, *, left_s: float) -> None:
     spawner.log.info("%s ends at %s, when its run time is over", private_api.get_log_name(spawner), end.isoformat())
     eventlog = spawner.user.settings.get("eventlog")
     if eventlog is None:

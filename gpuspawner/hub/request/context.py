@@ -37,7 +37,7 @@ from gpuspawner.core.request.options import MAX_FIELDS, get_max_length, split_qu
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.decimals import drop_padding
-from gpuspawner.hub.spawner_protocol import UserServer
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
 """Prefix of each option's name in a link that starts a server. JupyterHub 6 warns about options without the prefix,
@@ -239,7 +239,7 @@ _TRACKING = frozenset({"gclid", "fbclid"})
 """Parameters that Google and Facebook add to links."""
 
 
-def build_form_url(spawner: UserServer) -> str:
+def build_form_url(spawner: HubSpawner) -> str:
     """Return the address of a server's spawn page.
 
     :param spawner: the spawner of the server.
@@ -249,7 +249,7 @@ def build_form_url(spawner: UserServer) -> str:
     return url
 
 
-def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
+def build_prefill_url(spawner: HubSpawner, selection: Selection) -> str:
     """Return a link to a server's spawn page that fills in the form with a selection and does not start the server.
 
     :param spawner: the spawner of the server.

@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 from kubernetes_asyncio.client.rest import ApiException
@@ -41,8 +40,9 @@ from gpuspawner.hub.kubespawner.hub_pods import (
 )
 from gpuspawner.hub.metrics.starts import classify_outcome
 from gpuspawner.hub.pod.run_time import find_end_time
-from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, WatchingSpawner
-from gpuspawner.hub.start.stream import ProgressFeed, read_uid
+from gpuspawner.hub.spawner_protocol import HubSpawner, ServerRow
+from gpuspawner.hub.start.state import ServerEnd, StartingSpawner
+from gpuspawner.hub.start.stream import read_uid
 
 RECORD_KEY = "gpuspawner"
 """Key of gpuspawner's part of a spawner's state in the hub's database."""
@@ -98,7 +98,7 @@ def has_failed_start(spawner: object) -> bool:
     return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
 
-def may_have_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
+def may_have_pod(spawner: HubSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether a start that was cancelled or has failed may have left a pod.
 
     KubeSpawner's reflector alone does not tell whether a pod exists. The reflector may lack a pod that was created
@@ -111,7 +111,7 @@ def may_have_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     return is_pod_unseen or find_pod(spawner) is not None
 
 
-def has_never_run(spawner: PodWatchingSpawner) -> bool:
+def has_never_run(spawner: HubSpawner) -> bool:
     """Return whether the last start was cancelled or has failed, and no container of its pod has run.
 
     Such a pod can be deleted without a grace period.
@@ -125,9 +125,7 @@ def has_never_run(spawner: PodWatchingSpawner) -> bool:
     return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
-async def repeat_until_accepted(
-    spawner: RepeatingSpawner, send: Callable[[], Awaitable[bool]], *, purpose: str
-) -> bool:
+async def repeat_until_accepted(spawner: HubSpawner, send: Callable[[], Awaitable[bool]], *, purpose: str) -> bool:
     """Send requests until the API server accepts them, then return True.
 
     If the API server is overloaded or cannot be reached, repeat the requests without a time limit. If the API server
@@ -168,7 +166,7 @@ def is_refusal(error: Exception) -> bool:
     return status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS
 
 
-async def read_pods(spawner: StoppingSpawner) -> bool:
+async def read_pods(spawner: StartingSpawner) -> bool:
     """Wait until KubeSpawner has listed the pods of servers, and return True.
 
     If the API server does not answer, wait without a time limit. If the API server refuses the list for longer than
@@ -195,7 +193,7 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
         return False
 
 
-async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
+async def stop_server(spawner: StartingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
     Wait until the pod is gone. While finalizers keep the pod from being deleted, the hub's pages tell the user which
@@ -225,7 +223,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
         spawner.start_state.hold = ""
 
 
-async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
+async def _stop_until_released(spawner: StartingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Stop a server, and wait while finalizers keep its pod from being deleted.
 
     The stop must not end earlier: while the old pod exists, the next start cannot create a pod of the same name.
@@ -240,7 +238,7 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
             return
 
 
-async def _watch_for_hold(spawner: StoppingSpawner) -> None:
+async def _watch_for_hold(spawner: StartingSpawner) -> None:
     """Check every second whether finalizers keep a stopped server's pod from being deleted.
 
     When finalizers do so, log their names, tell the user, and return.
@@ -275,88 +273,6 @@ def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
     return as_texts(metadata.get("finalizers")) if is_over else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEnd:
-    """The reason why a server ended, or why its start failed.
-
-    :param code: code of the reason, such as ``out_of_memory``.
-    :param message: the reason as plain text in the user's language.
-    :param told_by: for a failed start, :data:`_PROCESS` of the hub whose progress page showed the reason; only a
-        restarted hub announces it again. Empty for a server that ended after its start.
-    :param at: when the server ended or the start failed, with a time zone.
-    """
-
-    code: str
-    message: str
-    told_by: str = ""
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-
-class RepeatingSpawner(PodWatchingSpawner, Protocol):
-    """What :func:`repeat_until_accepted` needs from a spawner.
-
-    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
-    """
-
-    k8s_api_request_retry_timeout: float
-    log: Any
-
-
-class RemovedStart(Protocol):
-    """The part of a start's state that is used while the hub stops the server.
-
-    :ivar feed: the progress feed of the start, whose ``language`` is the user's language.
-    :ivar before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
-        raising an exception. None if nothing prevents a stop.
-    :ivar is_removing: whether the hub is deleting the pod.
-    :ivar hold: text that tells the user which finalizers keep the pod from being deleted; empty if none does.
-    """
-
-    feed: ProgressFeed
-    before_stop: Callable[[], Awaitable[None]] | None
-    is_removing: bool
-    hold: str
-
-
-class StoppingSpawner(WatchingSpawner, Protocol):
-    """What :func:`stop_server` and :func:`read_pods` need from a spawner.
-
-    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
-    """
-
-    k8s_api_request_retry_timeout: float
-
-    @property
-    def start_state(self) -> RemovedStart:
-        """The state of the server's last start."""
-
-
-class EndedStart(Protocol):
-    """The part of a start's state that :func:`note_end` uses.
-
-    :ivar last_pod: JSON of the server's pod, from the last poll that found the pod; empty if no poll has found it.
-    :ivar end: why the server ended; None while the server runs, or if there is no reason to announce.
-    """
-
-    last_pod: Mapping[str, Any]
-    end: ServerEnd | None
-
-
-class EndedSpawner(WatchingSpawner, Protocol):
-    """What :func:`note_end` needs from the spawner of a server that has ended.
-
-    :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
-    :ivar events_enabled: whether KubeSpawner watches events.
-    """
-
-    orm_spawner: ServerRow | None
-    events_enabled: bool
-
-    @property
-    def start_state(self) -> EndedStart:
-        """The state of the server's last start."""
-
-
 def read_failure(error: BaseException) -> ServerEnd | None:
     """Return why a start failed, for the user; None if the error has no message for users.
 
@@ -374,7 +290,7 @@ def find_message(error: BaseException) -> str:
     return as_text(getattr(error, "jupyterhub_message", ""))
 
 
-async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
+async def note_end(spawner: StartingSpawner, *, language: Language) -> None:
     """Log why a running server has ended, and store the reason in the start's state.
 
     Do nothing if the state already has a reason, if the last start failed or was cancelled, or if the server's program
@@ -407,13 +323,13 @@ async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
         state.end = ServerEnd(code=told.code, message=told.sentence)
 
 
-def _has_run(spawner: EndedSpawner) -> bool:
+def _has_run(spawner: StartingSpawner) -> bool:
     start = private_api.get_start_future(spawner)
     row = spawner.orm_spawner
     return (start is None or (start.done() and not has_failed_start(spawner))) and bool(row and row.server)
 
 
-def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
+def _list_events(spawner: StartingSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
     """Return the events of a server's pod and of the server's earlier pods, which had the same name.
 
     The caller selects the events of the last pod by the pod's uid. If this process of the hub has not seen the pod, the

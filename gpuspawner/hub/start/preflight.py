@@ -15,7 +15,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 from jupyterhub.utils import exponential_backoff, maybe_future
@@ -31,7 +31,7 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
 from gpuspawner.hub.pod.run_time import add_end_time
-from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
+from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.open_starts import raise_if_over
 from gpuspawner.hub.start.state import StartingSpawner
@@ -258,18 +258,6 @@ async def _has_own_pod(spawner: StartingSpawner, pod: Any) -> bool | None:
     )
 
 
-class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """The spawner of a server whose start creates a volume claim.
-
-    :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
-    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
-    """
-
-    api: Any
-    pvc_name: str
-    k8s_api_request_timeout: float
-
-
 class NewClaims:
     """Removes the volume claims of starts whose pod the API server refuses.
 
@@ -281,7 +269,7 @@ class NewClaims:
         self._tokens: dict[tuple[str, str], str] = {}
         self._removals: dict[tuple[str, str], asyncio.Future[None]] = {}
 
-    async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
+    async def mark(self, spawner: HubSpawner, claim: Any, *, token: str) -> None:
         """Mark a volume claim with the random ID of the start that is about to create it.
 
         :param spawner: the spawner of the server.
@@ -294,7 +282,7 @@ class NewClaims:
             self._tokens[_find_claim_key(spawner)] = token
         claim.metadata.annotations = {**(claim.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
 
-    async def note_use(self, spawner: ClaimingSpawner, *, token: str) -> None:
+    async def note_use(self, spawner: HubSpawner, *, token: str) -> None:
         """Record that a start uses a volume claim, so that no earlier start removes the claim.
 
         If an earlier start is removing the claim now, wait until the claim is gone.
@@ -308,7 +296,7 @@ class NewClaims:
         if self._tokens.get(key) != token:
             self._tokens.pop(key, None)
 
-    def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
+    def forget(self, spawner: HubSpawner, *, token: str) -> None:
         """Forget that a start has created its volume claim; call this when the start ends. The claim then stays.
 
         :param spawner: the spawner of the server.
@@ -317,7 +305,7 @@ class NewClaims:
         if self.can_remove(spawner, token=token):
             del self._tokens[_find_claim_key(spawner)]
 
-    def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
+    def can_remove(self, spawner: HubSpawner, *, token: str) -> bool:
         """Return whether a start may remove the volume claim of its server.
 
         The result is True only if all of this applies:
@@ -331,7 +319,7 @@ class NewClaims:
         """
         return self._tokens.get(_find_claim_key(spawner)) == token
 
-    async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
+    async def remove(self, spawner: HubSpawner, *, token: str) -> None:
         """Remove a start's volume claim if the start has created it, and wait until the claim is gone; log a failure.
 
         :param spawner: the spawner of the server; :meth:`can_remove` has returned True for the start.
@@ -348,11 +336,11 @@ class NewClaims:
             del self._removals[key]
 
 
-def _find_claim_key(spawner: ClaimingSpawner) -> tuple[str, str]:
+def _find_claim_key(spawner: HubSpawner) -> tuple[str, str]:
     return spawner.namespace, spawner.pvc_name
 
 
-async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
+async def _remove_claim(spawner: HubSpawner, token: str) -> None:
     api, where = spawner.api, (spawner.pvc_name, spawner.namespace)
     timeout_s = spawner.k8s_api_request_timeout
     read = partial(api.read_namespaced_persistent_volume_claim, *where, _request_timeout=timeout_s)

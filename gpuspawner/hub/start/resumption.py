@@ -13,11 +13,11 @@ spawner's state in this database.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.utils import maybe_future
@@ -41,10 +41,8 @@ from gpuspawner.hub.kubespawner.reflectors import is_given_up
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.pod.patch import read_chosen_gpus
 from gpuspawner.hub.request.languages import load_languages
-from gpuspawner.hub.spawner_protocol import ServerRow
 from gpuspawner.hub.start.endings import (
     RECORD_KEY,
-    ServerEnd,
     find_message,
     read_end,
     read_failure,
@@ -53,7 +51,7 @@ from gpuspawner.hub.start.endings import (
     repeat_until_accepted,
     write_end,
 )
-from gpuspawner.hub.start.state import StartingSpawner
+from gpuspawner.hub.start.state import ServerEnd, StartingSpawner
 from gpuspawner.hub.start.stream import read_uid
 from gpuspawner.hub.start.supervisor import format_wait
 
@@ -69,58 +67,7 @@ _PORT_NAME = "notebook-port"
 """Name of the server's port in the pods of KubeSpawner."""
 
 
-class ResumableSpawner(StartingSpawner, Protocol):
-    """A spawner whose start can continue after a restart of the hub.
-
-    :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
-    :ivar server: JupyterHub's record of the server's address.
-    :ivar events_enabled: whether KubeSpawner watches events.
-    :ivar internal_ssl: whether the hub and the server use certificates; the pod gets its certificate from a Secret.
-    :ivar services_enabled: whether the hub reaches the pod through a Service; with ``internal_ssl``, it always does.
-    :ivar cert_paths: files of the server's certificate.
-    :ivar create_certs: makes a certificate, and returns its files.
-    :ivar move_certs: moves the files of a certificate to where the server reads them.
-    :ivar after_pod_created_hook: the admin's hook, which gets the spawner and the pod; None without a hook.
-    """
-
-    authenticator: Any
-    internal_ssl: bool
-    services_enabled: bool
-    secret_name: str
-    cert_paths: Mapping[str, str]
-    create_certs: Callable[[], Any]
-    move_certs: Callable[[Any], Any]
-    get_secret_manifest: Callable[[Any], Any]
-    get_service_manifest: Callable[..., Any]
-    after_pod_created_hook: Callable[[Any, Any], Any] | None
-    orm_spawner: ServerRow | None
-    server: Any
-    events_enabled: bool
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the spawner's state, which JupyterHub stores in its database."""
-
-    def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True.
-
-        :param pod: JSON of the pod, as the API server sends it; None for no pod.
-        """
-
-    def start_polling(self) -> None:
-        """Have JupyterHub poll the server at intervals."""
-
-    def add_poll_callback(self, callback: Any, *args: Any) -> None:
-        """Have JupyterHub call a function when a poll finds that the server has ended.
-
-        :param callback: the function, which may be a coroutine function.
-        :param args: arguments of the function.
-        """
-
-    def resume(self) -> asyncio.Future[Any]:
-        """Continue the start; the future returns what ``start()`` would return, or raises what it would raise."""
-
-
-def build_record(spawner: ResumableSpawner) -> dict[str, object]:
+def build_record(spawner: StartingSpawner) -> dict[str, object]:
     """Return what gpuspawner adds to a spawner's state in JupyterHub's database; may be empty.
 
     :param spawner: the spawner of the server.
@@ -144,9 +91,9 @@ class StateWriter:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[ResumableSpawner] = []
+        self._waiting: list[StartingSpawner] = []
 
-    def schedule(self, spawner: ResumableSpawner) -> None:
+    def schedule(self, spawner: StartingSpawner) -> None:
         """Schedule a commit that writes the state of a start to the hub's database.
 
         :param spawner: the spawner of the server, after it has sent the pod to the API server.
@@ -161,12 +108,12 @@ class StateWriter:
         store_states([each for each in spawners if _is_in_progress(each)])
 
 
-def _is_in_progress(spawner: ResumableSpawner) -> bool:
+def _is_in_progress(spawner: StartingSpawner) -> bool:
     start = private_api.get_start_future(spawner)
     return start is not None and not start.done()
 
 
-def store_states(spawners: Sequence[ResumableSpawner]) -> None:
+def store_states(spawners: Sequence[StartingSpawner]) -> None:
     """Write the states of spawners to the hub's database in one commit; log a failure.
 
     :param spawners: the spawners whose states are written.
@@ -185,7 +132,7 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
             spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
 
 
-def store_failure(spawner: ResumableSpawner) -> None:
+def store_failure(spawner: StartingSpawner) -> None:
     """Store in the hub's database why a start has failed; do nothing if no start has just failed.
 
     JupyterHub itself stores the spawner's state only later, and the hub may end before that.
@@ -203,7 +150,7 @@ def store_failure(spawner: ResumableSpawner) -> None:
         store_states([spawner])
 
 
-def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
+def load_record(spawner: StartingSpawner, state: Mapping[str, object]) -> None:
     """Restore a server's state from the hub's database, and resume its start if the hub ended during the start.
 
     :param spawner: the new spawner of the server.
@@ -222,7 +169,7 @@ def _find_language(record: Mapping[str, object]) -> Language:
     return load_languages().get(as_text(record.get(_LANGUAGE_KEY)).lower(), ENGLISH)
 
 
-def _is_starting(spawner: ResumableSpawner) -> bool:
+def _is_starting(spawner: StartingSpawner) -> bool:
     """Return whether a server was still starting when the hub ended, so that its start should be resumed.
 
     While a server starts, the hub's database has a row for the server's address, but the row has no IP address yet.
@@ -233,7 +180,7 @@ def _is_starting(spawner: ResumableSpawner) -> bool:
     return server is not None and not server.ip and not is_blocked
 
 
-async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
+async def _finish_start(spawner: StartingSpawner, saved: Mapping[str, object]) -> None:
     """Resume a start and finish it, as JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` would."""
     name = private_api.get_log_name(spawner)
     try:
@@ -254,7 +201,7 @@ async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) 
     spawner.log.info("%s runs; its start has outlasted the hub's restart", name)
 
 
-async def _end(spawner: ResumableSpawner, error: Exception) -> None:
+async def _end(spawner: StartingSpawner, error: Exception) -> None:
     """Store and log why a start has failed, and stop the server unless JupyterHub has already stopped it."""
     name, code, message = private_api.get_log_name(spawner), starts.classify_outcome(error), find_message(error)
     spawner.log.warning(
@@ -270,7 +217,7 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
         store_states([spawner])
 
 
-async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
+async def _start(spawner: StartingSpawner, saved: Mapping[str, object]) -> str:
     if saved and (end := spawner.start_state.end) is not None:
         # The start had failed before the hub's restart. Raise the stored reason.
         raise RefusedStart(end.message, reason=end.code, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
@@ -293,7 +240,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     return str(await spawner.resume())
 
 
-async def _recall_gpu(spawner: ResumableSpawner) -> tuple[GPUType | None, str]:
+async def _recall_gpu(spawner: StartingSpawner) -> tuple[GPUType | None, str]:
     """Return the GPU type of a server's pod, for messages, and the metric label of the start.
 
     The GPU type is None if the server has none, if the settings no longer contain it, or if there is no pod.
@@ -313,7 +260,7 @@ async def _recall_gpu(spawner: ResumableSpawner) -> tuple[GPUType | None, str]:
     return gpu, registry.NO_GPU if not gpus.text else registry.OTHER_LABEL if gpu is None else gpu.slug
 
 
-async def _wait_until_answering(spawner: ResumableSpawner) -> None:
+async def _wait_until_answering(spawner: StartingSpawner) -> None:
     try:
         await private_api.wait_until_answering(spawner)
     except TimeoutError as error:
@@ -324,7 +271,7 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
         raise SlowStartError(sentence) from error
 
 
-async def can_read_pods(spawner: ResumableSpawner) -> bool:
+async def can_read_pods(spawner: StartingSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
     When JupyterHub starts, it polls all servers, and forgets a server whose poll fails. These first polls therefore
@@ -341,7 +288,7 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
     return has_read_pods(spawner)
 
 
-async def wait_for_pod(spawner: ResumableSpawner) -> str:
+async def wait_for_pod(spawner: StartingSpawner) -> str:
     """Wait until the pod of a resumed start runs and return its URL, as KubeSpawner's start does.
 
     :param spawner: the spawner of the server.
@@ -355,7 +302,7 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
     return private_api.get_pod_url(spawner, find_pod(spawner) or {})
 
 
-async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
+async def _complete(spawner: StartingSpawner, pod: Mapping[str, Any]) -> None:
     """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
 
     KubeSpawner creates both before it calls the admin's ``after_pod_created_hook``. If one of them is missing,
@@ -381,7 +328,7 @@ async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
         await maybe_future(spawner.after_pod_created_hook(spawner, pod))
 
 
-async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind: str, name: str) -> bool:
+async def _has_object(spawner: StartingSpawner, pod: Mapping[str, Any], *, kind: str, name: str) -> bool:
     """Return whether a pod's Secret or Service exists; an object that belongs to an earlier pod does not count."""
     read = getattr(spawner.api, f"read_namespaced_{kind}")
     try:
@@ -393,7 +340,7 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
     return any(each.uid == read_uid(pod) for each in found.metadata.owner_references or ())
 
 
-def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
+def _make_service(spawner: StartingSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
     """Return the manifest of a Service for an existing pod.
 
     The port and the labels are the pod's, because the settings may have changed since the pod's creation.
@@ -408,13 +355,13 @@ def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: A
     return service
 
 
-def _set_address(spawner: ResumableSpawner, address: str) -> None:
+def _set_address(spawner: StartingSpawner, address: str) -> None:
     parts, server = urlsplit(address), spawner.server
     server.proto, server.ip = parts.scheme, parts.hostname
     server.port = parts.port or _PORTS[parts.scheme]
 
 
-async def _open(spawner: ResumableSpawner) -> None:
+async def _open(spawner: StartingSpawner) -> None:
     settings, name = spawner.user.settings, spawner.name
     with private_api.note_proxy_pending(spawner):
         await settings["proxy"].add_user(spawner.user, name)
@@ -426,12 +373,12 @@ async def _open(spawner: ResumableSpawner) -> None:
         spawner.log.exception("Cannot log the start of %s as an event", private_api.get_log_name(spawner))
 
 
-async def _forget_ended(spawner: ResumableSpawner) -> None:
+async def _forget_ended(spawner: StartingSpawner) -> None:
     await spawner.user.settings["proxy"].delete_user(spawner.user, spawner.name)
     await _stop(spawner)
 
 
-async def _stop(spawner: ResumableSpawner) -> None:
+async def _stop(spawner: StartingSpawner) -> None:
     try:
         await spawner.user.stop(spawner.name)
     except Exception:  # only log the exception, as JupyterHub does: the error that ended the server matters more

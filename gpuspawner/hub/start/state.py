@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, Protocol
 
@@ -13,9 +14,25 @@ from gpuspawner.core.policy.admission import Admission
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.metrics.starts import SpawnMeter
-from gpuspawner.hub.spawner_protocol import AdmittedSpawner, PodBuildingSpawner
-from gpuspawner.hub.start.endings import ServerEnd
+from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.hub.start.stream import ProgressFeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEnd:
+    """The reason why a server ended, or why its start failed.
+
+    :param code: code of the reason, such as ``out_of_memory``.
+    :param message: the reason as plain text in the user's language.
+    :param told_by: for a failed start, random ID of the hub's process whose progress page showed the reason; only a
+        restarted hub announces it again. Empty for a server that ended after its start.
+    :param at: when the server ended or the start failed, with a time zone.
+    """
+
+    code: str
+    message: str
+    told_by: str = ""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(slots=True, eq=False)
@@ -101,30 +118,15 @@ class StartState:
         )
 
 
-class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
-    """What the code that starts a server needs from the server's spawner.
-
-    :ivar user_options: the user's choice, as JupyterHub stores it.
-    :ivar start_timeout: seconds until JupyterHub ends the start.
-    :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
-    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
-    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
-    """
-
-    @property
-    def shows_own_form(self) -> bool:
-        """Whether the user chooses in gpuspawner's form, not in a ``profile_list`` or a form of the admin."""
+class StartingSpawner(HubSpawner, Protocol):
+    """A spawner with the state of its start, and with what the hub offers."""
 
     admission: AdmissionService
     offer_factory: OfferFactory
     start_state: StartState
-    user_options: Mapping[str, object]
-    start_timeout: float
-    http_timeout: float
-    dry_run: bool
-    k8s_api_request_timeout: float
-    k8s_api_request_retry_timeout: float
-    modify_pod_hook: Callable[[Any, Any], Any] | None
 
     async def make_offer(self) -> Offer:
         """Return the current offer: the catalog of choices and the cluster's nodes and pods."""
+
+    def resume(self) -> asyncio.Future[Any]:
+        """Continue the start; the future returns what ``start()`` would return, or raises what it would raise."""

@@ -25,7 +25,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import jupyterhub
@@ -38,7 +38,7 @@ from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.core.text.i18n import Language, get_language, gettext, ngettext, use_language
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.spawner_protocol import UserServer
+from gpuspawner.hub.spawner_protocol import HubSpawner
 
 
 class Alternative(NamedTuple):
@@ -224,34 +224,7 @@ _BAR_STEP = 5
 """Percentage points; if the bar has moved this far without a new message, the page gets the new position."""
 
 
-class ProgressSpawner(UserServer, Protocol):
-    """A spawner with the traits for a start's progress page.
-
-    KubeSpawner 7.0 lacks ``slow_spawn_message``; KubeSpawner 7.0 and 7.1 lack ``decorate_progress_message`` and
-    ``event_formatter_class``. Check with :meth:`has_trait` before reading one of them.
-
-    :ivar start_timeout: seconds until JupyterHub ends the start.
-    """
-
-    start_timeout: float
-    slow_spawn_message: str
-    decorate_progress_message: Callable[..., Any] | None
-    event_formatter_class: Callable[..., Any]
-
-    def has_trait(self, name: str) -> bool:
-        """Return whether the spawner has a trait.
-
-        :param name: name of the trait.
-        """
-
-    def trait_defaults(self, name: str) -> Any:
-        """Return the default value of a trait.
-
-        :param name: name of the trait.
-        """
-
-
-async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
+async def stream_progress(spawner: HubSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
     """Yield progress events for one open page: all reports of a start, the past ones first, until the start is over.
 
     :param spawner: the spawner of the server.
@@ -311,7 +284,7 @@ def build_status(feed: ProgressFeed, *, report: Report | None, timeout_s: float)
 class _SlowStartReminder:
     """Tells users that a start takes a long time, with the admin's ``slow_spawn_message`` or a built-in sentence."""
 
-    def __init__(self, spawner: ProgressSpawner) -> None:
+    def __init__(self, spawner: HubSpawner) -> None:
         self._timeout_s = spawner.start_timeout
         # KubeSpawner 7.0 lacks slow_spawn_message, slow_spawn_message_frequency and slow_spawn_message_threshold.
         # Without them, the page shows no reminder.
@@ -343,7 +316,7 @@ class _SlowStartReminder:
 
 
 def _repeat_last(
-    spawner: ProgressSpawner, feed: ProgressFeed, *, reminder: _SlowStartReminder | None = None
+    spawner: HubSpawner, feed: ProgressFeed, *, reminder: _SlowStartReminder | None = None
 ) -> ProgressEvent:
     """Return an event with the last report, followed by a reminder if there is one."""
     last = feed.last
@@ -354,7 +327,7 @@ def _repeat_last(
     return {**message, PAGE_MEMBER: {**status, **note}}
 
 
-def _build_event(spawner: ProgressSpawner, feed: ProgressFeed, *, report: Report) -> ProgressEvent:
+def _build_event(spawner: HubSpawner, feed: ProgressFeed, *, report: Report) -> ProgressEvent:
     status = build_status(feed, report=report, timeout_s=float(spawner.start_timeout))
     event = {"progress": report.percent, **_build_message(spawner, report.sentence), PAGE_MEMBER: status}
     if report.raw_event is None:
@@ -365,12 +338,12 @@ def _build_event(spawner: ProgressSpawner, feed: ProgressFeed, *, report: Report
     return {**event, "raw_event": dict(report.raw_event), **own}
 
 
-def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
+def _build_message(spawner: HubSpawner, sentence: str) -> ProgressEvent:
     html = add_cancel_button(spawner, sentence)
     return {"message": sentence, "html_message": html} if html else {"message": sentence}
 
 
-def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
+def _apply_site_formatter(spawner: HubSpawner, report: Report) -> ProgressEvent:
     """Return the fields that the admin's event formatter and progress hook give a progress event.
 
     Return an empty dict if the admin has configured neither, or if one of them raises an exception.
@@ -388,11 +361,11 @@ def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressE
         return {}
 
 
-def _is_configured(spawner: ProgressSpawner, trait: str) -> bool:
+def _is_configured(spawner: HubSpawner, trait: str) -> bool:
     return spawner.has_trait(trait) and getattr(spawner, trait) not in (None, spawner.trait_defaults(trait))
 
 
-def _find_site_formatter(spawner: ProgressSpawner) -> Any:
+def _find_site_formatter(spawner: HubSpawner) -> Any:
     made = getattr(spawner, "event_formatter", None)
     return spawner.event_formatter_class(parent=spawner) if made is None else made
 
@@ -411,7 +384,7 @@ _BUTTON = Markup(
 )
 
 
-def add_cancel_button(spawner: UserServer, sentence: str) -> str:
+def add_cancel_button(spawner: HubSpawner, sentence: str) -> str:
     """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server.
 
     :param spawner: the spawner of the server.
@@ -424,7 +397,7 @@ def add_cancel_button(spawner: UserServer, sentence: str) -> str:
     return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
 
 
-def build_api_path(spawner: UserServer) -> str:
+def build_api_path(spawner: HubSpawner) -> str:
     """Return the path of a server in JupyterHub's REST API; a DELETE there stops the server.
 
     :param spawner: the spawner of the server.

@@ -12,6 +12,7 @@ Callers pass an API method of `kubernetes_asyncio` and its arguments. A failed r
 from gpuspawner.kube.client.api_requests import (
     APIMethod,
     APIUnavailableError,
+    CoreAPI,
     find_missing_verb,
     is_allowed,
     list_each,
@@ -24,6 +25,7 @@ __all__ = [
     "APIMethod",
     "APIUnavailableError",
     "Backoff",
+    "CoreAPI",
     "SharedTasks",
     "SteadyClock",
     "find_missing_verb",

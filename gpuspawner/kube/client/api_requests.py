@@ -42,6 +42,22 @@ class APIMethod(Protocol):
         """
 
 
+class CoreAPI(Protocol):
+    """The methods of ``kubernetes_asyncio.client.CoreV1Api`` with which the hub reads the cluster.
+
+    :ivar api_client: the ``ApiClient`` of the ``CoreV1Api``, which the type information of its package lacks.
+    """
+
+    api_client: Any
+    list_node: APIMethod
+    list_pod_for_all_namespaces: APIMethod
+    list_persistent_volume: APIMethod
+    read_persistent_volume: APIMethod
+    read_namespaced_persistent_volume_claim: APIMethod
+    list_namespaced_limit_range: APIMethod
+    list_namespaced_resource_quota: APIMethod
+
+
 class APIUnavailableError(Exception):
     """The API server refused a request, did not answer it, or sent an answer that the hub cannot use.
 

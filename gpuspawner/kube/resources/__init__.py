@@ -19,8 +19,8 @@ from gpuspawner.kube.resources.autoscaler_status import NodeGrowthReader
 from gpuspawner.kube.resources.dra_devices import DRADevices
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
 from gpuspawner.kube.resources.queue_places import QueuePlaces
-from gpuspawner.kube.resources.resource_quotas import LimitRanges, QuotasAPI, ResourceQuotas
-from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
+from gpuspawner.kube.resources.resource_quotas import LimitRanges, ResourceQuotas
+from gpuspawner.kube.resources.volume_topology import VolumeTopology
 
 __all__ = [
     "DRADevices",
@@ -28,8 +28,6 @@ __all__ = [
     "LimitRanges",
     "NodeGrowthReader",
     "QueuePlaces",
-    "QuotasAPI",
     "ResourceQuotas",
     "VolumeTopology",
-    "VolumesAPI",
 ]

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.usage import RemainingQuota, read_remaining_quota
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
 
 QUOTA_CACHE_S = 3.0
@@ -30,18 +30,6 @@ _TIMEOUT_S = 3.0
 _MAX_CACHED = 4096
 
 _T = TypeVar("_T")
-
-
-class QuotasAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
-
-    @property
-    def list_namespaced_limit_range(self) -> APIMethod:
-        """List the LimitRanges of a namespace."""
-
-    @property
-    def list_namespaced_resource_quota(self) -> APIMethod:
-        """List the ResourceQuotas of a namespace."""
 
 
 class _CachedAnswer(NamedTuple, Generic[_T]):
@@ -114,7 +102,7 @@ class ResourceQuotas:
     """
 
     def __init__(
-        self, api: QuotasAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
+        self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._reader = _NamespaceReader(
             api.list_namespaced_resource_quota, read_remaining_quota, timeout_s=timeout_s, clock=clock
@@ -143,7 +131,7 @@ class LimitRanges:
     """
 
     def __init__(
-        self, api: QuotasAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
+        self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._reader = _NamespaceReader(api.list_namespaced_limit_range, as_dicts, timeout_s=timeout_s, clock=clock)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -36,7 +36,7 @@ from gpuspawner.core.cluster.volumes import (
 )
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
 from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
 from gpuspawner.kube.watch.watch_loop import WatchLoop
@@ -65,18 +65,6 @@ _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _ONE_POD = "ReadWriteOncePod"
 
 
-class VolumesAPI(Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
-
-    @property
-    def read_namespaced_persistent_volume_claim(self) -> APIMethod:
-        """Read a claim."""
-
-    @property
-    def read_persistent_volume(self) -> APIMethod:
-        """Read a volume."""
-
-
 class _VolumePlacement(NamedTuple):
     """The nodes on which a claim's volume can be mounted.
 
@@ -103,7 +91,7 @@ class VolumeTopology:
     :param clock: monotonic seconds.
     """
 
-    def __init__(self, api: VolumesAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: CoreAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._timeout_s = timeout_s
         self._clock = clock

@@ -8,23 +8,12 @@ from typing import Any
 import pytest
 from kubespawner import KubeSpawner
 
-from gpuspawner.hub import spawner_protocol
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.metrics.starts import MeasuredSpawner
-from gpuspawner.hub.pod.run_time import LimitedSpawner
+from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.hub.start.state import StartingSpawner
-from gpuspawner.hub.start.stream import ProgressSpawner
 from tests.unit.hub.conftest import MakeSpawner
 
-PROTOCOLS = [
-    *(each for name, each in vars(spawner_protocol).items() if name.endswith("Spawner")),
-    spawner_protocol.UserServer,
-    MeasuredSpawner,
-    LimitedSpawner,
-    StartingSpawner,
-    ProgressSpawner,
-    private_api._Spawner,
-]
+PROTOCOLS = [HubSpawner, StartingSpawner, private_api._Spawner]
 OF_NEWER_KUBESPAWNERS = {"slow_spawn_message", "decorate_progress_message", "event_formatter_class"}
 
 

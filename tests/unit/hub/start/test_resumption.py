@@ -18,8 +18,9 @@ from gpuspawner.hub.errors import ClusterFailure, RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.endings import ServerEnd, read_pods
+from gpuspawner.hub.start.endings import read_pods
 from gpuspawner.hub.start.resumption import StateWriter
+from gpuspawner.hub.start.state import ServerEnd
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import UNSCHEDULABLE, pod_that_waits
 from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port
