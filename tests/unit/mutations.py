@@ -19,7 +19,7 @@ NAMED = {"images", "priorities", "gpus", "presets", "pools", "accelerators", "gr
 NAMED |= {"match"}
 
 # Numbers without an upper limit.
-_UNBOUNDED = {"karpenter_memory_mib", "max_gpus", "max_gpus_per_server", "max_servers_with_gpu", "capacity_timeout"}
+_BELOW_A_MAXIMUM = {"min", "step"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +172,14 @@ def _amounts(spot: Spot) -> Iterator[Mutation]:
     value, plain = spot.value.value, spot.value.style is None
     if plain and re.fullmatch(r"[0-9.]+[A-Za-z]", value):
         yield spot.mutation("unknown unit", spot.with_value(f"{value[:-1]}Q"))
-        yield spot.mutation("impossible bound", spot.with_value(f"9000000{value[-1]}"))
+        if spot.path[-1] in _BELOW_A_MAXIMUM:
+            yield spot.mutation("impossible bound", spot.with_value(f"9000000{value[-1]}"))
         yield spot.mutation("negative", spot.with_value(f"-{value}"))
     elif plain and re.fullmatch(r"[0-9.]+", value):
         yield spot.mutation("word for a number", spot.with_value("many"))
         if spot.path[-1] not in ("value", "order"):
             yield spot.mutation("negative", spot.with_value(f"-{value}"))
-            if spot.path[-1] not in _UNBOUNDED:
+            if spot.path[-1] in _BELOW_A_MAXIMUM:
                 yield spot.mutation("impossible bound", spot.with_value("9000000"))
     elif value in ("true", "false") and plain:
         yield spot.mutation("word for true", spot.with_value("maybe"))

@@ -37,7 +37,7 @@ from gpuspawner.cli.check.settings_errors import (
 )
 from gpuspawner.cli.check.settings_warnings import (
     find_misspelled_names,
-    find_oversized_limits,
+    find_pointless_limits,
     find_preset_mistakes,
     find_unknown_slugs,
     find_unused_settings,
@@ -120,7 +120,7 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
     configured = settings.build_configured()
     problems = (
         *find_type_warnings(values, configured),
-        *find_oversized_limits(settings.model, configured),
+        *find_pointless_limits(configured),
         *find_unknown_slugs(settings.model),
         *find_misspelled_names(settings.model),
         *find_preset_mistakes(settings, raw),

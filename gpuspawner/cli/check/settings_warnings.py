@@ -1,13 +1,13 @@
 """Warns about valid settings that are probably mistakes.
 
-The mistakes are impossible limits, unknown GPU types, misspelled names, and presets with unexpected effects, such as a
+The mistakes are pointless limits, unknown GPU types, misspelled names, and presets with unexpected effects, such as a
 preset that no user may start.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 
@@ -20,8 +20,8 @@ from gpuspawner.core.catalog.accelerators import (
     strip_product_suffix,
 )
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Preset, TraitValues, UnitKind
-from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
+from gpuspawner.core.catalog.model import Catalog, Preset, TraitValues
+from gpuspawner.core.catalog.policy_model import ANY, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
@@ -44,104 +44,29 @@ from gpuspawner.settings.policy import RuleEntry
 from gpuspawner.settings.preset_checks import list_overriding_entries
 from gpuspawner.settings.value_types import LABEL_VALUE_PATTERN
 
-# A setting above these maxima is probably a mistake. Each maximum is at least the largest existing value: a machine has
-# up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a GPU has up to 288 GB; Kubernetes supports up to 5,000 nodes
-# (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
-_MOST_CPU_MILLIS = 2048 * 1000
-_MOST_MEMORY_BYTES = 64 * 1024**4
-_MOST_GPU_MEMORY_BYTES = 2 * 1024**4
-_MOST_CARDS = 16
-_MOST_NODES = 15_000
-_LONGEST_S = 366 * 24 * 60 * 60
-_LONGEST_MINUTES = 24 * 60
 
-
-def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each limit that no existing machine, GPU or cluster can reach.
+def find_pointless_limits(configured: ConfiguredCatalog) -> Iterator[Problem]:
+    """Yield a problem for each step that leaves a single amount, and for more shared memory than there is memory.
 
     The problems' paths start below ``hub.config.GPUSpawner``.
 
-    :param model: the settings as written.
     :param configured: the catalog that the settings describe.
     """
-    yield from _check_bounds("cpu", configured.cpu, most=_MOST_CPU_MILLIS, show=format_cpu)
-    yield from _check_bounds("memory", configured.memory, most=_MOST_MEMORY_BYTES, show=format_memory)
-    yield from _check_bounds("run_time", configured.run_time, most=_LONGEST_S, show=format_duration)
-    most = configured.memory.max if configured.memory is not None else _MOST_MEMORY_BYTES
-    yield from _check_bounds("shared_memory", configured.shared_memory, most=most, show=format_memory)
-    for slug, gpu in configured.gpus.items():
-        yield from _check_gpu_limits(f"gpus.{slug}", gpu)
-    for slug, union in configured.unions.items():
-        if (union.min_memory_bytes or 0) > _MOST_GPU_MEMORY_BYTES:
-            yield _make_too_large(
-                f"gpus.{slug}.min_memory", "any GPU has", shown=format_memory(union.min_memory_bytes or 0)
-            )
-    for slug, entry in model.accelerators.items():
-        if entry is not None and (entry.memory or 0) > _MOST_GPU_MEMORY_BYTES:
-            yield _make_too_large(f"accelerators.{slug}.memory", "any GPU has", shown=format_memory(entry.memory or 0))
-    for path, values in _list_preset_values(model):
-        if (values.cpu or 0) > _MOST_CPU_MILLIS:
-            yield _make_too_large(f"{path}.cpu", "any machine has", shown=format_cpu(values.cpu or 0))
-        if (values.memory or 0) > _MOST_MEMORY_BYTES:
-            yield _make_too_large(f"{path}.memory", "any machine has", shown=format_memory(values.memory or 0))
-    for path, rule in _list_rules(model):
-        yield from _check_rule(path, rule)
-
-
-def _check_bounds(path: str, bounds: Bounds | None, *, most: int, show: Callable[[int], str]) -> Iterator[Problem]:
-    if bounds is None:
-        return
-    if bounds.max > most:
-        yield _make_too_large(f"{path}.max", f"there can be at most ({show(most)})", shown=show(bounds.max))
-    if bounds.min < bounds.max < bounds.min + bounds.step:
-        message = (
-            f"is more than there is between {path}.min and {path}.max: nothing but {show(bounds.min)} can be picked"
-        )
-        yield Problem(field=f"{path}.step", code="too_large", message=message)
-
-
-def _check_gpu_limits(path: str, gpu: GPUType) -> Iterator[Problem]:
-    if (gpu.memory_bytes or 0) > _MOST_GPU_MEMORY_BYTES:
-        yield _make_too_large(f"{path}.memory", "any GPU has", shown=format_memory(gpu.memory_bytes or 0))
-    if gpu.unit is UnitKind.CARD and gpu.max_count > _MOST_CARDS:
-        yield _make_too_large(f"{path}.max_count", "any machine has", shown=f"{gpu.max_count} GPUs in one server")
-    scale_up = gpu.scale_up
-    if scale_up is None:
-        return
-    if gpu.unit is UnitKind.CARD and scale_up.gpus_per_node > _MOST_CARDS:
-        shown = f"{scale_up.gpus_per_node} GPUs on one node"
-        yield _make_too_large(f"{path}.scale_up.gpus_per_node", "any machine has", shown=shown)
-    if scale_up.max_nodes > _MOST_NODES:
-        yield _make_too_large(f"{path}.scale_up.max_nodes", "any cluster has", shown=f"{scale_up.max_nodes} nodes")
-    if scale_up.minutes > _LONGEST_MINUTES:
-        message = f"is more than a day until a new node is ready: {scale_up.minutes:g} minutes"
-        yield Problem(field=f"{path}.scale_up.minutes", code="too_large", message=message)
-
-
-def _list_rules(model: SettingsModel) -> Iterator[tuple[str, RuleEntry]]:
-    if model.policy is None:
-        return
-    yield "policy.default", model.policy.default
-    for section, rules in (("groups", model.policy.groups), ("users", model.policy.users)):
-        yield from ((f"policy.{section}.{sanitize_name(name)}", rule) for name, rule in rules.items())
-
-
-def _check_rule(path: str, rule: RuleEntry) -> Iterator[Problem]:
-    for name, limit, most, show in (
-        ("cpu", rule.cpu, _MOST_CPU_MILLIS, format_cpu),
-        ("memory", rule.memory, _MOST_MEMORY_BYTES, format_memory),
+    memory, shared_memory = configured.memory, configured.shared_memory
+    for path, bounds, show in (
+        ("cpu", configured.cpu, format_cpu),
+        ("memory", memory, format_memory),
+        ("run_time", configured.run_time, format_duration),
+        ("shared_memory", shared_memory, format_memory),
     ):
-        if limit is not None and limit.max is not None and most < limit.max < UNLIMITED:
-            yield _make_too_large(f"{path}.{name}.max", "any machine has", shown=show(limit.max))
-    times = [(path, rule.max_runtime)]
-    times += [(f"{path}.gpus.{sanitize_name(slug)}", limits.max_runtime) for slug, limits in (rule.gpus or {}).items()]
-    for place, longest in times:
-        if longest is not None and _LONGEST_S < longest < UNLIMITED:
-            yield _make_too_large(f"{place}.max_runtime", "a year", shown=format_duration(longest))
-
-
-def _make_too_large(field: str, than: str, *, shown: str) -> Problem:
-    return Problem(field=field, code="too_large", message=f"is more than {than}: {shown}")
+        if bounds is not None and bounds.min < bounds.max < bounds.min + bounds.step:
+            message = (
+                f"is more than there is between {path}.min and {path}.max: nothing but {show(bounds.min)} can be picked"
+            )
+            yield Problem(field=f"{path}.step", code="too_large", message=message)
+    if memory is not None and shared_memory is not None and shared_memory.max > memory.max:
+        message = f"is more than memory.max, {format_memory(memory.max)}: {format_memory(shared_memory.max)}"
+        yield Problem(field="shared_memory.max", code="too_large", message=message)
 
 
 _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
