@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from typing import Any, get_type_hints
 
 from kubespawner import KubeSpawner
-from pydantic import BaseModel
 from traitlets import TraitType
 
 from docsite.written import model_in, notation
+from gpuspawner.core.value_types import NO_DEFAULT, Entry, list_keys
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.value_types import Entry
 
 _HEAD = """\
 # Configuration
@@ -52,7 +51,7 @@ def _traits() -> dict[str, TraitType[Any, Any]]:
 
 def _section(name: str, trait: TraitType[Any, Any]) -> str:
     text = f"## `{name}`\n\n{_markdown(trait.help)}\n"
-    if name not in SettingsModel.model_fields:
+    if name not in list_keys(SettingsModel):
         return f"{text}\nDefault: `{json.dumps(trait.default())}`.\n"
     hint = get_type_hints(SettingsModel, include_extras=True)[name]
     model, keyed = model_in(hint)
@@ -62,9 +61,7 @@ def _section(name: str, trait: TraitType[Any, Any]) -> str:
     return f"{text}\n| key | value | default | meaning |\n|---|---|---|---|\n{''.join(rows)}"
 
 
-def _rows(
-    model: type[BaseModel], *, prefix: str, skip: type[BaseModel] | None = None, shown: dict[Any, str] | None = None
-) -> Iterator[str]:
+def _rows(model: type, *, prefix: str, skip: type | None = None, shown: dict[Any, str] | None = None) -> Iterator[str]:
     """Yield a row for each key of a model and of the models below it.
 
     :param skip: a model whose keys another table has.
@@ -72,8 +69,8 @@ def _rows(
     """
     shown = {} if shown is None else shown
     hints = get_type_hints(model, include_extras=True)
-    for name, field in model.model_fields.items():
-        if skip is not None and name in skip.model_fields:
+    for name, field in list_keys(model).items():
+        if skip is not None and name in list_keys(skip):
             continue
         key = f"{prefix}{field.alias or name}"
         inner, between = model_in(hints[name])
@@ -82,7 +79,8 @@ def _rows(
         description = field.description or _parameter(model, name) or (_summary(inner) if inner else "")
         if known:
             description = f"{description} The same keys as `{shown[known]}`.".strip()
-        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        has_default = not field.is_required() and NO_DEFAULT not in field.metadata
+        default = field.get_default(call_default_factory=True) if has_default else None
         left_out = "**required**" if field.is_required() else "" if default is None else told.show(default)
         yield f"| `{key}` | {told.words} | {left_out} | {_line(description)} |\n"
         if inner and inner not in shown:
@@ -90,11 +88,11 @@ def _rows(
             yield from _rows(inner, prefix=f"{key}{between}.", skip=known, shown=shown)
 
 
-def _summary(model: type[BaseModel]) -> str:
+def _summary(model: type) -> str:
     return (model.__doc__ or "").partition("\n")[0]
 
 
-def _parameter(model: type[BaseModel], name: str) -> str:
+def _parameter(model: type, name: str) -> str:
     """Return what the docstring of a model says of a key."""
     found = re.search(rf":param {name}: (.+?)(?=\n\s*:param|\n\s*\n|\Z)", model.__doc__ or "", re.DOTALL)
     return found[1].strip().capitalize() if found else ""

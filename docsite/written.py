@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, BaseModel, BeforeValidator, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
 from pydantic.fields import FieldInfo
 
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_memory
+from gpuspawner.core.value_types import FromSettings, OneOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +42,22 @@ _TEXT = Notation("text")
 _NOTATIONS = {
     "gpuspawner.core.units.quantity.parse_cpu": _CPU,
     "gpuspawner.core.units.quantity.parse_memory": _MEMORY,
-    "gpuspawner.settings.value_types._parse_preset_cpu": Notation(_CPU.words + _UNLIMITED),
-    "gpuspawner.settings.value_types._parse_preset_memory": Notation(_MEMORY.words + _UNLIMITED),
+    "gpuspawner.settings.models._parse_preset_cpu": Notation(_CPU.words + _UNLIMITED),
+    "gpuspawner.settings.models._parse_preset_memory": Notation(_MEMORY.words + _UNLIMITED),
     "gpuspawner.core.units.quantity.round_up_cpu": _CPU,
-    "gpuspawner.settings.value_types._parse_run_time": _LENGTH,
-    "gpuspawner.settings.value_types._require_quoted_version": Notation('version in quotes (`"12.8"`)'),
-    "gpuspawner.settings.value_types.require_quoted_text": _TEXT,
-    "gpuspawner.settings.value_types._parse_image_origin": Notation(
+    "gpuspawner.core.value_types._parse_run_time": _LENGTH,
+    "gpuspawner.core.value_types._require_quoted_version": Notation('version in quotes (`"12.8"`)'),
+    "gpuspawner.core.value_types.require_quoted_text": _TEXT,
+    "gpuspawner.core.catalog.image_reference._parse_image_origin": Notation(
         "registry, or the beginning of names in one (`quay.io/jupyter`)"
     ),
-    "gpuspawner.settings.gpu._parse_one_or_many": Notation("text or list of texts"),
-    "gpuspawner.settings.policy._parse_count_limit": Notation(f"whole number from 0 on{_UNLIMITED}"),
-    "gpuspawner.settings.policy._parse_run_time_limit": Notation(_LENGTH.words + _UNLIMITED),
-    "gpuspawner.settings.policy._parse_cpu_limit": Notation(_CPU.words + _UNLIMITED),
-    "gpuspawner.settings.policy._parse_memory_limit": Notation(_MEMORY.words + _UNLIMITED),
-    "gpuspawner.settings.policy._parse_slugs": Notation("list of slugs, or `*` for all", _listed),
-    "gpuspawner.settings.policy._parse_types": Notation("`*`, list of slugs, or mapping of slugs to limits"),
+    "gpuspawner.core.value_types._parse_one_or_many": Notation("text or list of texts"),
+    "gpuspawner.core.catalog.policy_model._parse_count_limit": Notation(f"whole number from 0 on{_UNLIMITED}"),
+    "gpuspawner.core.catalog.policy_model._parse_run_time_limit": Notation(_LENGTH.words + _UNLIMITED),
+    "gpuspawner.core.catalog.policy_model._parse_cpu_limit": Notation(_CPU.words + _UNLIMITED),
+    "gpuspawner.core.catalog.policy_model._parse_memory_limit": Notation(_MEMORY.words + _UNLIMITED),
+    "gpuspawner.core.catalog.policy_model._parse_slugs": Notation("list of slugs, or `*` for all", _listed),
+    "gpuspawner.core.catalog.policy_model._parse_types": Notation("`*`, list of slugs, or mapping of slugs to limits"),
 }
 
 
@@ -67,15 +68,15 @@ def notation(annotation: Any) -> Notation:
     """
     base, extras = _apart(annotation)
     for extra in extras:
-        if isinstance(extra, BeforeValidator | AfterValidator):
+        if isinstance(extra, BeforeValidator | AfterValidator) and extra.func.__qualname__ != "_drop_nulls":
             known = _NOTATIONS[f"{extra.func.__module__}.{extra.func.__qualname__}"]
             return _with_limits(known, extras) if known is _TEXT else known
+        if isinstance(extra, OneOf):
+            return Notation(" or ".join(f"`{choice}`" for choice in extra.values))
     origin = get_origin(base)
-    if origin is Literal:
-        return Notation(" or ".join(f"`{choice}`" for choice in get_args(base)))
-    if origin is list:
+    if origin in (list, tuple):
         return Notation(f"list of {_plural(notation(get_args(base)[0]).words)}", _listed)
-    if origin is dict or (isinstance(base, type) and issubclass(base, BaseModel)):
+    if origin in (dict, Mapping) or (isinstance(base, type) and issubclass(base, FromSettings)):
         return Notation("mapping", lambda value: "empty" if not value else "")
     if base is bool:
         return Notation("`true` or `false`", lambda value: str(value).lower())
@@ -84,16 +85,18 @@ def notation(annotation: Any) -> Notation:
     return Notation(f"{'whole number' if base is int else 'number'}{_range(extras)}")
 
 
-def model_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+def model_in(annotation: Any) -> tuple[type | None, str]:
     """Return the model that an annotation holds, and what stands between its key and those of the model.
 
     That is nothing, ``.NAME`` in a mapping whose keys are free, ``[]`` in a list.
     """
     base, _ = _apart(annotation)
-    if isinstance(base, type) and issubclass(base, BaseModel):
+    if isinstance(base, type) and issubclass(base, FromSettings):
         return base, ""
-    if get_origin(base) in {dict, list}:
-        return model_in(get_args(base)[-1])[0], ".NAME" if get_origin(base) is dict else "[]"
+    if get_origin(base) in {list, tuple}:
+        return model_in(get_args(base)[0])[0], "[]"
+    if get_origin(base) in {dict, Mapping}:
+        return model_in(get_args(base)[1])[0], ".NAME"
     return None, ""
 
 

@@ -4,9 +4,10 @@ Callers pass the mapping below `hub.config.GPUSpawner`, or YAML files with such 
 a `SettingsError` with one problem for each wrong YAML path. This package reads neither the cluster nor the hub.
 
 - `parsing`: validate the mapping; start here.
-- `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: the types of their values.
+- `models`: the keys of the settings. What the form offers, such as GPU types, `gpuspawner.core.catalog` describes.
+- `accelerators`: the table of GPU models.
 - `checks`: rules that involve several keys.
-- `convert`: turn the models into the catalog, which says what the form offers.
+- `convert`: complete the settings to the catalog, with what they omit.
 - `files`: read settings files and merge them as Helm merges values files.
 - `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
 """

@@ -1,7 +1,7 @@
 """Checks settings against each other: bounds and defaults, presets, run times, combined GPU types, policy and pools.
 
-The pydantic models in :mod:`gpuspawner.settings.models` have already checked each value by itself. A combined GPU type
-(``any_of``, ``min_memory``) stands for several GPU types, any of which a server may get.
+Pydantic has already checked each value by itself. A combined GPU type (``any_of``, ``min_memory``) stands for several
+GPU types, any of which a server may get.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.combined_types import combine_types, find_members
-from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset
+from gpuspawner.core.catalog.model import Catalog, Choice, GPUType, Image, Preset
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
+from gpuspawner.core.catalog.policy_model import (
+    ANY,
+    UNLIMITED,
+    AmountRange,
+    GPUPool,
+    GPUTypeRule,
+    Rule,
+    normalize_group,
+)
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, add_own_image
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
@@ -25,19 +34,16 @@ from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.core.value_types import Entry
 from gpuspawner.settings import preset_checks
-from gpuspawner.settings.gpu import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import (
     SLUG_SECTIONS,
     BoundsSetting,
-    ChoiceEntry,
     CPUSetting,
     MemorySetting,
     SettingsModel,
     SharedMemorySetting,
 )
-from gpuspawner.settings.policy import CPURange, MemoryRange, PoolEntry, RuleEntry, TypeLimits
-from gpuspawner.settings.value_types import Entry
 
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
@@ -100,9 +106,9 @@ def check_policy(settings: SettingsModel) -> Iterator[Problem]:
             yield from _check_pool(f"pools.{slug}", pool, known=known)
 
 
-def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[Problem]:
+def _check_rule(path: str, rule: Rule, *, known: _KnownNames) -> Iterator[Problem]:
     settings = known.settings
-    if rule.images == []:
+    if rule.images == ():
         message = "must name at least one image: without one no server starts"
         yield Problem(field=f"{path}.images", code="out_of_range", message=message)
     for each in POLICY_CHOICES:
@@ -117,7 +123,7 @@ def _check_rule(path: str, rule: RuleEntry, *, known: _KnownNames) -> Iterator[P
     yield from _check_range(f"{path}.memory", rule.memory, general=settings.memory, show=format_memory)
 
 
-def _check_choice(path: str, choice_field: ChoiceField, *, rule: RuleEntry, known: _KnownNames) -> Iterator[Problem]:
+def _check_choice(path: str, choice_field: ChoiceField, *, rule: Rule, known: _KnownNames) -> Iterator[Problem]:
     offered, entries = known.choices[choice_field.name], getattr(known.settings, choice_field.section)
     for index, slug in enumerate(getattr(rule, choice_field.section) or ()):
         if slug not in offered and slug != ANY:
@@ -125,10 +131,10 @@ def _check_choice(path: str, choice_field: ChoiceField, *, rule: RuleEntry, know
             yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
 
 
-def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[Problem]:
+def _check_pool(path: str, pool: GPUPool, *, known: _KnownNames) -> Iterator[Problem]:
     if not pool.groups:
         yield Problem(field=f"{path}.groups", code="missing", message="is required: the groups that share the pool")
-    if pool.max_gpus is None:
+    if "max_gpus" not in pool.given:
         yield Problem(field=f"{path}.max_gpus", code="missing", message="is required")
     if not pool.gpus:
         message = "must name at least one GPU type; left out, all count"
@@ -175,7 +181,7 @@ def _check_duplicate_groups(path: str, names: Iterable[str]) -> Iterator[Problem
             yield Problem(field=f"{path}.{sanitize_name(name)}", code="conflict", message=message)
 
 
-def _check_limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem]:
+def _check_limits(path: str, limits: Rule | GPUTypeRule) -> Iterator[Problem]:
     total, per_server = limits.max_gpus, limits.max_gpus_per_server
     if total is not None and per_server is not None and total < per_server < UNLIMITED:
         message = f"must be at most max_gpus ({total}), which holds over all servers, not {per_server}"
@@ -184,9 +190,9 @@ def _check_limits(path: str, limits: RuleEntry | TypeLimits) -> Iterator[Problem
 
 def _check_against_default(
     path: str,
-    own: CPURange | MemoryRange | None,
+    own: AmountRange | None,
     *,
-    default: CPURange | MemoryRange | None,
+    default: AmountRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
     """Yield a problem if a rule sets only one bound, and this bound contradicts the other one in ``policy.default``.
@@ -206,7 +212,7 @@ def _check_against_default(
 
 def _check_range(
     path: str,
-    own: CPURange | MemoryRange | None,
+    own: AmountRange | None,
     *,
     general: CPUSetting | MemorySetting | None,
     show: Callable[[int], str],
@@ -249,7 +255,7 @@ def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
 def _list_limits(settings: SettingsModel) -> Iterator[_Limit]:
     for slug, gpu in settings.gpus.items():
         if gpu.enabled:
-            yield f"gpus.{slug}", gpu.max_runtime
+            yield f"gpus.{slug}", gpu.max_runtime_s
     policy = settings.policy
     if policy is not None:
         yield from _list_rule_limits("policy.default", policy.default)
@@ -259,10 +265,10 @@ def _list_limits(settings: SettingsModel) -> Iterator[_Limit]:
                     yield from _list_rule_limits(f"policy.{section}.{sanitize_name(name)}", rule)
 
 
-def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
-    yield path, rule.max_runtime
+def _list_rule_limits(path: str, rule: Rule) -> Iterator[_Limit]:
+    yield path, rule.max_runtime_s
     for slug, of_type in (rule.gpus or {}).items():
-        yield f"{path}.gpus.{sanitize_name(slug)}", of_type.max_runtime
+        yield f"{path}.gpus.{sanitize_name(slug)}", of_type.max_runtime_s
 
 
 _MEMBER_KEYS = ("match", "memory", "scale_up", "new_nodes")
@@ -280,10 +286,10 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
     :param settings: settings in which each single value is valid; they may contradict each other.
     """
     path, entry = f"gpus.{slug}", settings.gpus[slug]
-    if entry.any_of and entry.min_memory is not None:
+    if entry.any_of and entry.min_memory_bytes is not None:
         yield Problem(field=f"{path}.min_memory", code="conflict", message="must be left out with any_of")
     for key in _NAMED_MEMBER_KEYS if entry.any_of else _MEMBER_KEYS:
-        if key in entry.model_fields_set:
+        if key in entry.given:
             message = "must be left out: the types it stands for say it"
             yield Problem(field=f"{path}.{key}", code="conflict", message=message)
     for index, member in enumerate(entry.any_of):
@@ -303,9 +309,9 @@ def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
     return f"must be one GPU type: {quote(slug)} stands for several itself" if entry.is_union else ""
 
 
-def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel) -> Iterator[Problem]:
+def _check_members_agree(path: str, entry: GPUType, *, settings: SettingsModel) -> Iterator[Problem]:
     members = {slug: settings.gpus[slug] for slug in entry.any_of if slug in settings.gpus}
-    resources = {slug: member.resource for slug, member in members.items() if member.resource is not None}
+    resources = {slug: member.resource for slug, member in members.items() if member.resource}
     if len(set(resources.values())) > 1:
         found = ", ".join(f"{slug} has {resource}" for slug, resource in resources.items())
         message = f"must all have the same resource: {found}"
@@ -329,7 +335,7 @@ def check_member_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
         overrides = [gpu.overrides for gpu in find_members(union, configured.gpus)]
         if any(member not in configured.gpus for member in union.any_of):
             overrides.append({})
-        if not union.gpu.overrides and any(each != overrides[0] for each in overrides):
+        if not union.overrides and any(each != overrides[0] for each in overrides):
             message = "is required, because its types have different ones"
             yield Problem(field=f"gpus.{slug}.kubespawner_override", code="missing", message=message)
 
@@ -393,7 +399,7 @@ def _check_bounds(amount_field: AmountField, settings: SettingsModel) -> Iterato
 
 def _check_images(settings: SettingsModel) -> Iterator[Problem]:
     for slug, entry in settings.images.items():
-        if entry.enabled and entry.image is None:
+        if entry.enabled and not entry.image:
             yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
         for vendor, version in entry.toolkits.items():
             if version is not None and entry.vendors is not None and vendor not in entry.vendors:
@@ -403,12 +409,11 @@ def _check_images(settings: SettingsModel) -> Iterator[Problem]:
 
 
 def _check_choice_entries(choice_field: ClosedChoiceField, settings: SettingsModel) -> Iterator[Problem]:
-    entries: dict[str, ChoiceEntry] = getattr(settings, choice_field.section)
+    entries: dict[str, Choice] = getattr(settings, choice_field.section)
     for slug, entry in entries.items():
         for key in entry.required_keys:
-            if entry.enabled and getattr(entry, key) is None:
-                name = type(entry).model_fields[key].alias or key
-                yield Problem(field=f"{choice_field.section}.{slug}.{name}", code="missing", message="is required")
+            if entry.enabled and key not in entry.given:
+                yield Problem(field=f"{choice_field.section}.{slug}.{key}", code="missing", message="is required")
 
 
 def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
@@ -419,22 +424,22 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
             yield Problem(field=f"queue.gpus.{index}", code="unknown_choice", message=message)
 
 
-def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
+def _check_gpu(path: str, entry: GPUType) -> Iterator[Problem]:
     if entry.any_of:
         pass  # The types in `any_of` set the resource and the vendor, so the combined type needs neither.
-    elif entry.resource is None:
+    elif not entry.resource:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
-    elif entry.vendor is None and find_vendor(entry.resource) is None:
+    elif not entry.vendor and find_vendor(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
         yield Problem(field=f"{path}.vendor", code="missing", message=message)
     for name in filter(entry.environment.__contains__, GPU_HIDING_ENVIRONMENT):
         message = "must not be set: it would override which GPUs the device plugin gave the server"
         yield Problem(field=f"{path}.environment.{name}", code="conflict", message=message)
-    for index, toleration in enumerate(entry.tolerations or []):
+    for index, toleration in enumerate(entry.tolerations):
         yield from _check_toleration(f"{path}.tolerations.{index}", toleration)
 
 
-def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
+def _check_toleration(path: str, toleration: Toleration) -> Iterator[Problem]:
     """Yield a problem for each reason for which the API server would reject a pod with this toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
@@ -448,7 +453,7 @@ def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Itera
             continue
         hint = suggest_name(slug, known)
         for key in ("name", "vendor", "labels"):
-            if getattr(entry, key) is None:
+            if key not in entry.given:
                 message = f"is required for a model that the built-in table does not have.{hint}"
                 yield Problem(field=f"accelerators.{slug}.{key}", code="missing", message=message)
 
@@ -518,7 +523,7 @@ def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, t
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
-    return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
+    return {slug: combine_types(union, configured.gpus) or union for slug, union in configured.unions.items()}
 
 
 def _depends_on_nodes(problem: Problem, *, gpu: str, configured: ConfiguredCatalog) -> bool:
@@ -532,5 +537,5 @@ def _depends_on_nodes(problem: Problem, *, gpu: str, configured: ConfiguredCatal
 def _is_uncounted(gpu: str, configured: ConfiguredCatalog) -> bool:
     if gpu in configured.unions:
         union = configured.unions[gpu]
-        return union.gpu.max_count == 0 and not configured.uncounted.isdisjoint(union.any_of or configured.gpus)
+        return union.max_count == 0 and not configured.uncounted.isdisjoint(union.any_of or configured.gpus)
     return gpu in configured.uncounted

@@ -1,4 +1,4 @@
-"""Converts checked settings to a catalog, which says what the form offers.
+"""Completes checked settings to a catalog, which says what the form offers.
 
 The hub later adds what depends on the cluster's nodes, such as GPU types from node labels.
 """
@@ -10,26 +10,22 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
-from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
-    UNLIMITED_AMOUNT,
     Bounds,
+    Choice,
     Choices,
     CustomImages,
     GPUType,
     Image,
     ImageInput,
-    KueueQueue,
     Preset,
     PresetChoice,
     PresetVariant,
-    ScaleUp,
     UnitKind,
 )
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_amd_partition, parse_mig_profile
-from gpuspawner.core.catalog.policy_model import AccessKey
-from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.catalog.policy_model import ANY, Access, AccessKey, Policy, Rule, normalize_group
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
 from gpuspawner.core.request.field_definitions import (
@@ -37,29 +33,25 @@ from gpuspawner.core.request.field_definitions import (
     CLOSED_CHOICES,
     CPU,
     MEMORY,
+    POLICY_CHOICES,
     RUN_TIME,
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.presets import index_images
-from gpuspawner.settings.gpu import GPUEntry
+from gpuspawner.core.value_types import UNLIMITED_AMOUNT, Entry, RestrictedEntry
 from gpuspawner.settings.models import (
     AmountSetting,
     BoundsSetting,
-    ChoiceEntry,
-    CustomImagesSetting,
-    ImageEntry,
     PresetChoiceSetting,
     PresetEntry,
     PresetValues,
-    QueueSetting,
     SettingsModel,
     SharedMemorySetting,
 )
-from gpuspawner.settings.policy import convert_policy
-from gpuspawner.settings.value_types import NO_NODES, POSSIBLE, Entry, RestrictedEntry
 
 EntryT = TypeVar("EntryT", bound=Entry)
+RuleT = TypeVar("RuleT", bound=Rule)
 
 
 def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> ConfiguredCatalog:
@@ -68,47 +60,40 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
     :param settings: checked settings.
     :param table: known GPU models, which provide the names and memory that GPU types omit.
     """
-    entries = sort_entries(settings.gpus)
-    unions = {
-        slug: _convert_combined_type(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union
+    may_add = settings.new_nodes == "possible"
+    described = {
+        slug: _complete_gpu(slug, gpu, table=table, may_add=may_add)
+        for slug, gpu in sort_entries(settings.gpus).items()
     }
-    may_add = settings.new_nodes == POSSIBLE
-    gpus = {
-        slug: replace(gpu, new_nodes=may_add) if entry.new_nodes is None else gpu
-        for slug, entry in entries.items()
-        if not entry.is_union
-        for gpu in [_convert_gpu(slug, entry, table=table)]
-    }
-    images = {slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()}
+    gpus = {slug: gpu for slug, gpu in described.items() if not gpu.is_union}
+    images = {slug: _complete_image(slug, image) for slug, image in sort_entries(settings.images).items()}
     return ConfiguredCatalog(
         images=images,
-        custom_images=_convert_custom_images(settings.custom_images, images.values()),
+        custom_images=_complete_custom_images(settings.custom_images, images.values()),
         cpu=convert_bounds(CPU, settings.cpu),
         memory=convert_bounds(MEMORY, settings.memory),
         run_time=convert_bounds(RUN_TIME, settings.run_time),
         shared_memory=convert_bounds(SHARED_MEMORY, settings.shared_memory),
-        choices=_convert_choices(settings),
+        choices=_complete_choices(settings),
         gpus=gpus,
         uncounted=frozenset(
             slug
-            for slug, entry in entries.items()
-            if entry.max_count is None and (slug in unions or gpus[slug].unit is not UnitKind.SHARED)
+            for slug, gpu in described.items()
+            if "max_count" not in gpu.given and (gpu.is_union or gpu.unit is not UnitKind.SHARED)
         ),
-        guessed=frozenset(slug for slug, entry in entries.items() if entry.unit is None and slug in gpus),
-        unions=unions,
-        hidden=frozenset(slug for slug, entry in settings.gpus.items() if not entry.enabled),
+        guessed=frozenset(slug for slug, gpu in gpus.items() if "unit" not in gpu.given),
+        unions={slug: gpu for slug, gpu in described.items() if gpu.is_union},
+        hidden=frozenset(slug for slug, gpu in settings.gpus.items() if not gpu.enabled),
         hidden_gpus=tuple(
-            _convert_gpu(slug, entry, table=table)
-            for slug, entry in settings.gpus.items()
-            if not entry.enabled and entry.resource is not None and not entry.is_union
+            _complete_gpu(slug, gpu, table=table, may_add=True)
+            for slug, gpu in settings.gpus.items()
+            if not gpu.enabled and gpu.resource and not gpu.is_union
         ),
         presets={slug: _convert_preset(slug, entry) for slug, entry in sort_entries(settings.presets).items()},
         discover=settings.discover_gpus,
-        policy=convert_policy(
-            settings.policy, pools=sort_entries(settings.pools), restricted=_list_restricted(settings)
-        ),
+        policy=_complete_policy(settings),
         only_presets=settings.only_presets,
-        queue=_convert_queue(settings.queue),
+        queue=settings.queue,
         new_nodes=may_add,
     )
 
@@ -120,6 +105,14 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
     """
     enabled = {slug: entry for slug, entry in entries.items() if entry.enabled}
     return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
+
+
+def _complete_entry(slug: str, entry: EntryT) -> EntryT:
+    """Return an entry of the settings with its slug, which is also its name if the settings have none.
+
+    :param slug: key of the entry.
+    """
+    return replace(entry, slug=slug, display_name=entry.display_name or slug)
 
 
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
@@ -145,122 +138,73 @@ def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> 
     )
 
 
-def _convert_queue(setting: QueueSetting | None) -> KueueQueue | None:
-    if setting is None:
-        return None
-    return KueueQueue(
-        local_queue=setting.local_queue,
-        priority_class=setting.priority_class or "",
-        timeout_s=setting.timeout,
-        gpus=None if "*" in setting.gpus else frozenset(setting.gpus),
-    )
-
-
-def _convert_choices(settings: SettingsModel) -> Choices:
-    sections: dict[str, dict[str, ChoiceEntry]] = {
+def _complete_choices(settings: SettingsModel) -> Choices:
+    sections: dict[str, dict[str, Choice]] = {
         each.name: sort_entries(getattr(settings, each.section)) for each in CLOSED_CHOICES
     }
     return {
-        name: {slug: entry.convert(slug) for slug, entry in entries.items()}
+        name: {slug: _complete_entry(slug, entry) for slug, entry in entries.items()}
         for name, entries in sections.items()
         if entries
     }
 
 
-def _convert_image(slug: str, entry: ImageEntry) -> Image:
-    return Image(
+def _complete_image(slug: str, image: Image) -> Image:
+    vendors = tuple(vendor for vendor, version in image.toolkits.items() if version is not None) or None
+    return replace(_complete_entry(slug, image), vendors=vendors if image.vendors is None else image.vendors)
+
+
+def _complete_custom_images(custom: CustomImages, images: Iterable[Image]) -> CustomImages | None:
+    return replace(custom, listed=index_images(images)) if custom.allowed else None
+
+
+def _complete_gpu(slug: str, gpu: GPUType, *, table: AcceleratorTable, may_add: bool) -> GPUType:
+    """Return a GPU type with what its settings omit, as far as the resource, labels and known models tell it.
+
+    For a combined type, the types that it combines tell its name and the number of GPUs (``max_count`` 0).
+
+    :param slug: key of the type in the settings.
+    :param gpu: the type as the settings describe it.
+    :param table: the known GPU models.
+    :param may_add: whether nodes of the type may be added if its settings do not say it.
+    """
+    unit = gpu.unit if "unit" in gpu.given else _guess_unit(gpu)
+    model = _find_known_model(gpu, table)
+    completed = replace(
+        gpu,
         slug=slug,
-        display_name=entry.display_name or slug,
-        image=entry.image or "",
-        description=entry.description,
-        cuda=entry.cuda,
-        vendors=_find_vendors(entry),
-        architectures=tuple(entry.architectures),
-        overrides=entry.kubespawner_override,
-    )
-
-
-def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
-    if entry.vendors is not None:
-        return tuple(entry.vendors)
-    return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
-
-
-def _convert_custom_images(setting: CustomImagesSetting, images: Iterable[Image]) -> CustomImages | None:
-    if not setting.allowed:
-        return None
-    return CustomImages(
-        registries=tuple(setting.registries),
-        description=setting.description,
-        listed=index_images(images),
-    )
-
-
-def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:
-    resource = entry.resource or ""
-    unit = UnitKind(entry.unit) if entry.unit else _guess_unit(entry)
-    known = _find_known_model(entry, table)
-    memory = entry.memory
-    if memory is None and known is not None and unit is not UnitKind.MIG:
-        memory = known.memory_bytes
-    return GPUType(
-        slug=slug,
-        display_name=entry.display_name or (known.accelerator.name if known and unit is UnitKind.CARD else slug),
-        resource=resource,
-        vendor=entry.vendor or find_vendor(resource) or "",
+        vendor=gpu.vendor or find_vendor(gpu.resource) or "",
         unit=unit,
-        match={key: tuple(values) for key, values in entry.match.items()},
-        max_count=entry.max_count or 1,
+        new_nodes=gpu.new_nodes if "new_nodes" in gpu.given else may_add,
+    )
+    if gpu.is_union:
+        return replace(completed, max_count=gpu.max_count if "max_count" in gpu.given else 0)
+    memory = gpu.memory_bytes
+    if memory is None and model is not None and unit is not UnitKind.MIG:
+        memory = model.memory_bytes
+    return replace(
+        completed,
+        display_name=gpu.display_name or (model.accelerator.name if model and unit is UnitKind.CARD else slug),
         memory_bytes=memory,
-        description=entry.description,
-        note=entry.note,
-        spot=entry.spot,
-        interconnect=entry.interconnect,
-        tolerations=_convert_tolerations(entry),
-        environment=dict(entry.environment),
-        runtime_class=entry.runtime_class,
-        shm=entry.shm,
-        start_timeout_s=entry.start_timeout,
-        max_runtime_s=entry.max_runtime,
-        scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
-        new_nodes=entry.new_nodes != NO_NODES,
-        overrides=entry.kubespawner_override,
+        tolerations=gpu.tolerations if "tolerations" in gpu.given else build_conventional_tolerations(gpu.resource),
     )
 
 
-def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
-    if entry.tolerations is None:
-        # A combined GPU type (``any_of``) gets its tolerations later, from the GPU types that it combines.
-        return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
-    return tuple(
-        Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
-        for item in entry.tolerations
-    )
-
-
-def _convert_combined_type(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> CombinedType:
-    gpu = _convert_gpu(slug, entry, table=table)
-    return CombinedType(
-        gpu=replace(gpu, display_name=entry.display_name or "", max_count=entry.max_count or 0),
-        any_of=tuple(entry.any_of),
-        min_memory_bytes=entry.min_memory,
-    )
-
-
-def _guess_unit(entry: GPUEntry) -> UnitKind:
-    products = entry.match.get(GFD_PRODUCT, [])
-    if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
+def _guess_unit(gpu: GPUType) -> UnitKind:
+    products = gpu.match.get(GFD_PRODUCT, ())
+    if gpu.resource.endswith(".shared") or any(product.endswith("-SHARED") for product in products):
         return UnitKind.SHARED
-    resource = entry.resource or ""
     sliced = (
-        parse_mig_profile(resource) or parse_amd_partition(resource) or any("-MIG-" in product for product in products)
+        parse_mig_profile(gpu.resource)
+        or parse_amd_partition(gpu.resource)
+        or any("-MIG-" in product for product in products)
     )
     return UnitKind.MIG if sliced else UnitKind.CARD
 
 
-def _find_known_model(entry: GPUEntry, table: AcceleratorTable) -> AcceleratorMatch | None:
-    found = [table.find(key, value) for key, values in entry.match.items() for value in values]
-    models = {known.accelerator.slug: known for known in found if known is not None}
+def _find_known_model(gpu: GPUType, table: AcceleratorTable) -> AcceleratorMatch | None:
+    matches = [table.find(key, value) for key, values in gpu.match.items() for value in values]
+    models = {known.accelerator.slug: known for known in matches if known is not None}
     return next(iter(models.values())) if len(models) == 1 else None
 
 
@@ -270,7 +214,7 @@ def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
         display_name=entry.display_name or slug,
         description=entry.description,
         options=build_preset_options(entry),
-        overrides=entry.kubespawner_override,
+        overrides=entry.overrides,
         choices={name: _convert_preset_choice(name, each) for name, each in sort_entries(entry.choices).items()},
         is_default=entry.default,
     )
@@ -290,7 +234,7 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
                 display_name=entries[slug].display_name or slug,
                 description=entries[slug].description,
                 options=build_preset_options(entries[slug]),
-                overrides=entries[slug].kubespawner_override,
+                overrides=entries[slug].overrides,
             )
             for slug in sorted(entries, key=lambda each: each != first_default)
         },
@@ -300,7 +244,7 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
             label=field.display_name or "",
             pattern=field.pattern,
             message=field.message,
-            overrides=field.kubespawner_override,
+            overrides=field.overrides,
         ),
     )
 
@@ -335,8 +279,54 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
     return options
 
 
+def _complete_policy(settings: SettingsModel) -> Policy | None:
+    """Return the policy, or None if there is no section ``policy``, no pool, and nothing that only some may choose."""
+    pools, restricted = sort_entries(settings.pools), _list_restricted(settings)
+    if settings.policy is None and not pools and not restricted:
+        return None
+    policy = settings.policy or Policy()
+    rules = {name: rule for name, rule in policy.groups.items() if rule.enabled}
+    lists = (*(pool.groups for pool in pools.values()), *(entry.allowed_groups for entry in restricted.values()))
+    return replace(
+        policy,
+        default=_complete_rule(policy.default),
+        groups={normalize_group(name): _complete_rule(rule) for name, rule in rules.items()},
+        users={name: _complete_rule(rule) for name, rule in policy.users.items() if rule.enabled},
+        pools={
+            slug: replace(_complete_entry(slug, pool), groups=tuple(normalize_group(group) for group in pool.groups))
+            for slug, pool in pools.items()
+        },
+        access={
+            key: Access(
+                groups=frozenset(normalize_group(group) for group in entry.allowed_groups or ()),
+                users=frozenset(entry.allowed_users or ()),
+            )
+            for key, entry in restricted.items()
+        },
+        group_names=frozenset(rules).union(*filter(None, lists)),
+    )
+
+
+def _complete_rule(rule: RuleT) -> RuleT:
+    """Return a rule with its :attr:`Rule.choices`.
+
+    A custom image is one that the user names by its reference. A rule without ``custom_images`` forbids them if its
+    ``images`` is a list of slugs instead of ``*``.
+    """
+    lists_images = rule.images is not None and ANY not in rule.images
+    return replace(
+        rule,
+        choices={
+            choice.name: frozenset(slugs)
+            for choice in POLICY_CHOICES
+            if (slugs := getattr(rule, choice.section)) is not None
+        },
+        custom_images=False if rule.custom_images is None and lists_images else rule.custom_images,
+    )
+
+
 def _list_restricted(settings: SettingsModel) -> dict[AccessKey, RestrictedEntry]:
-    """Return each image, GPU type, preset and entry of a preset's list: the settings may restrict who may choose it."""
+    """Return each image, GPU type, preset and entry of a preset's list that only some users may choose."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),
@@ -349,4 +339,4 @@ def _list_restricted(settings: SettingsModel) -> dict[AccessKey, RestrictedEntry
             for key, entry in sort_entries(choice.entries).items()
         ),
     ]
-    return dict(keyed)
+    return {key: entry for key, entry in keyed if (entry.allowed_groups, entry.allowed_users) != (None, None)}

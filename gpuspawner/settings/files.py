@@ -32,21 +32,6 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
 """Errors that PyYAML raises for invalid YAML, or for a value that does not match its YAML tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-_LARGEST_BYTES = 1 << 20
-"""Maximum size of one settings file in bytes: the size limit of a ConfigMap or Secret."""
-_MOST_BYTES = 8 << 20
-"""Greatest number of bytes in all settings files together."""
-_DEEPEST = 100
-"""Greatest depth of nesting in a YAML file. libyaml has no limit, and tens of thousands of levels crash the process."""
-
-_LONGEST_NUMBER = 100
-"""Maximum number of characters in a YAML number; :func:`_refuse_flaws` gives the reason."""
-_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
-
-_MOST_VALUES = 20_000
-"""Maximum number of YAML values in all settings files together, with aliases expanded: a small file with nested aliases
-could otherwise fill the memory."""
-
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
 
@@ -66,32 +51,6 @@ class SettingsFile:
 
     path: str
     content: Mapping[str, Any]
-
-
-@dataclass(slots=True, kw_only=True)
-class _SizeBudget:
-    """What the settings files that are still to be read may contain together.
-
-    :param bytes: number of bytes.
-    :param values: number of YAML values, with aliases expanded.
-    """
-
-    bytes: int = _MOST_BYTES
-    values: int = _MOST_VALUES
-
-    def take_bytes(self, count: int) -> None:
-        self.bytes -= count
-        if self.bytes < 0:
-            raise _make_error("", f"brings the files to more than {_MOST_BYTES >> 20} MiB")
-
-    def take_values(self, count: int) -> None:
-        self.values -= count
-        if self.values < 0:
-            raise _make_error("", f"brings the files to more than {_MOST_VALUES:,} values, with what aliases repeat")
-
-    @property
-    def is_used_up(self) -> bool:
-        return self.bytes < 0 or self.values < 0
 
 
 def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
@@ -119,21 +78,17 @@ def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[Se
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
-    :raises SettingsError: files are missing, invalid or too large. The error has the problems of all files, or those
-        found so far if all files together are too large.
+    :raises SettingsError: files are missing or invalid. The error has the problems of all files.
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
-    budget = _SizeBudget()
     for path in paths:
         try:
             for shown, file in _list_files(path):
                 try:
-                    files.append(SettingsFile(path=shown, content=_parse_settings(_read_content(file, budget), budget)))
+                    files.append(SettingsFile(path=shown, content=_parse_settings(file.read_bytes())))
                 except SettingsError as error:
                     problems += _add_file_to_problems(shown, error, field=field)
-                if budget.is_used_up:
-                    raise SettingsError(*problems)
         except OSError as error:
             message = f"{error.filename or path} cannot be read: {error.strerror or error}"
             problems.append(Problem(field=field, code="bad_value", message=message))
@@ -223,22 +178,13 @@ def _resolve_file(path: Path) -> Path:
     return path
 
 
-def _read_content(file: Path, budget: _SizeBudget) -> bytes:
-    with file.open("rb") as opened:
-        content = opened.read(_LARGEST_BYTES + 1)
-    if len(content) > _LARGEST_BYTES:
-        raise _make_error("", "is larger than 1 MiB, which is all that a ConfigMap may hold")
-    budget.take_bytes(len(content))
-    return content
-
-
-def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
+def _parse_settings(content: bytes) -> Mapping[str, Any]:
     """Return the section ``hub.config.GPUSpawner`` of a YAML document, or the whole document if ``hub`` is missing.
 
     A document with the key ``hub`` must not have keys outside of that section.
     """
     try:
-        document = _parse_document(content, budget)
+        document = _parse_document(content)
     except _UNREADABLE as error:
         raise _make_error("", f"is no YAML: {error}") from error
     found: Any = {} if document is None else convert_to_plain(document)
@@ -257,79 +203,36 @@ def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
     return found
 
 
-def _parse_document(content: bytes, budget: _SizeBudget) -> object:
-    text = content.decode("utf-8-sig")
-    budget.take_values(1)
-    written = _count_values(text, budget)
-    loader = _LOADER(text)
+def _parse_document(content: bytes) -> object:
+    loader = _LOADER(content.decode("utf-8-sig"))
     try:
         node = loader.get_single_node()
         if node is None:
             return None
-        _refuse_flaws(node, "", seen=set())
-        budget.take_values(_count_node_values(node, {}) - written)
+        _refuse_duplicate_keys(node, "", seen=set())
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values in a YAML document, without expanding aliases, and subtract it from the budget.
-
-    The function counts PyYAML's events, so that PyYAML never builds the values of a document that is too large.
-    """
-    depth = values = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.NodeEvent):
-            budget.take_values(1)
-            values += 1
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise _make_error("", f"is nested more than {_DEEPEST} deep")
-    return values
-
-
-def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
-    """Reject duplicate keys and overlong numbers.
-
-    PyYAML would silently take the last of several equal keys. The time that PyYAML needs for a base-60 number
-    (``1:30:00``) grows with the square of the number's length.
-    """
-    if id(node) in seen:
+def _refuse_duplicate_keys(node: yaml.Node, place: str, *, seen: set[int]) -> None:
+    """Reject a mapping with equal keys, of which PyYAML would silently take the last."""
+    if id(node) in seen or not isinstance(node, yaml.CollectionNode):
         return
     seen.add(id(node))
-    if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-        message = f"is a number of {len(node.value):,} characters, more than {_LONGEST_NUMBER}; a text needs quotes"
-        raise _make_error(place[:-1], message)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _refuse_flaws(item, f"{place}{index}.", seen=seen)
-    if not isinstance(node, yaml.MappingNode):
+            _refuse_duplicate_keys(item, f"{place}{index}.", seen=seen)
         return
     lines: dict[str, int] = {}
     for key, value in node.value:
-        inside = f"{place}{sanitize_name(key.value)}." if isinstance(key, yaml.ScalarNode) else place
-        _refuse_flaws(key, inside, seen=seen)
+        inside = place
         if isinstance(key, yaml.ScalarNode):
-            line = key.start_mark.line + 1
+            inside, line = f"{place}{sanitize_name(key.value)}.", key.start_mark.line + 1
             if key.value in lines:
                 raise _make_error(inside[:-1], f"is there twice, in lines {lines[key.value]} and {line}")
             lines[key.value] = line
-        _refuse_flaws(value, inside, seen=seen)
-
-
-def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node, with aliases expanded.
-
-    ``known`` caches the results: ``id`` of a node → number of values. A node that contains itself counts once;
-    :func:`.parsing.convert_to_plain` rejects such a node later.
-    """
-    if id(node) not in known:
-        known[id(node)] = 1
-        inside = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
-        if isinstance(inside, list):
-            known[id(node)] += sum(_count_node_values(each, known) for each in inside)
-    return known[id(node)]
+        _refuse_duplicate_keys(value, inside, seen=seen)
 
 
 def _make_error(field: str, message: str) -> SettingsError:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuspawner.core.request.field_definitions import CPU, MEMORY, RUN_TIME
+from gpuspawner.core.value_types import UNIT_KEY
 from gpuspawner.settings.checks import SLUG_PATTERN
-from gpuspawner.settings.models import SLUG_SECTIONS, SettingsModel
-from gpuspawner.settings.value_types import UNIT_KEY
+from gpuspawner.settings.models import SETTINGS, SLUG_SECTIONS
 
 JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
@@ -23,10 +23,10 @@ _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, R
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: key → schema, for keys of the section that :class:`SettingsModel` does not define. They set other
-        traits of the spawner.
+    :param others: key → schema, for keys of the section that the settings do not have. They set other traits of the
+        spawner.
     """
-    schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
+    schema = SETTINGS.json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
     section = _simplify(schema)
     section["properties"][_NEVER_NULL] = _simplify(schema["properties"][_NEVER_NULL])

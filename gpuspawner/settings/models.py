@@ -1,4 +1,4 @@
-"""Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
+"""Defines the keys of the admin's settings. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
 Helm merges the settings from several values files. A later file disables an image, GPU type or preset of an earlier
 file with ``enabled: false``, or removes it with null.
@@ -6,315 +6,243 @@ file with ``enabled: false``, or removes it with null.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints
-from typing_extensions import override
+from pydantic import BeforeValidator, StringConstraints, TypeAdapter, WithJsonSchema
 
-from gpuspawner.core.catalog.model import Choice
+from gpuspawner.core.catalog.accelerators import Accelerator
+from gpuspawner.core.catalog.model import NO_LIMIT, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.policy_model import GPUPool, Policy
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY, Priority
-from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
-from gpuspawner.settings.policy import PolicySetting, PoolEntry
-from gpuspawner.settings.value_types import (
-    OBJECT_NAME,
+from gpuspawner.core.units.quantity import parse_memory, round_up_cpu
+from gpuspawner.core.value_types import (
+    CPU_SCHEMA,
+    MEMORY_SCHEMA,
+    UNLIMITED_AMOUNT,
     CPUGuarantee,
     CPUs,
     Entry,
-    LabelValue,
+    FromSettings,
     Memory,
-    NewNodes,
-    Origin,
+    Named,
+    OneOf,
     OverridingEntry,
-    PresetCPUs,
-    PresetMemory,
     RunTime,
     Slug,
-    StrictModel,
     Text,
     Title,
     UnitFraction,
-    Vendor,
-    Version,
-    require_pattern,
+    allow_unlimited,
+    setting,
 )
-
-QueueName = Annotated[
-    str,
-    require_pattern(
-        r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$",
-        rule="must be the name of a queue: at most 63 lower-case letters, digits, - and ., such as gpu-users",
-    ),
-]
-"""Name of a LocalQueue or WorkloadPriorityClass of Kueue. It must be a valid label value, because it becomes
-the value of a pod's label."""
-
-
-class QueueSetting(StrictModel):
-    """The queue of Kueue in which servers with a GPU wait."""
-
-    local_queue: Annotated[QueueName, Field(description="Name of a LocalQueue in the namespace of the servers.")]
-    priority_class: QueueName | None = Field(
-        default=None, description="Name of a WorkloadPriorityClass of the cluster."
-    )
-    timeout: Annotated[int, Field(ge=1, le=7 * 24 * 3600)] | None = Field(
-        default=None, description="Seconds that the hub waits for a server that is queued."
-    )
-    gpus: Annotated[list[Slug], Field(min_length=1)] = Field(
-        default=["*"], description="GPU types whose servers are queued; * stands for all."
-    )
-
 
 _MIN, _MAX = "Smallest amount that users may choose.", "Largest amount that users may choose."
 _STEP, _DEFAULT = "Amounts differ from min by multiples of it.", "Selected at first."
 
 
-_ImageText = Annotated[
-    str,
-    require_pattern(
-        r"^[^\s{}]+$",
-        rule="must be an image without spaces and braces, such as quay.io/jupyter/base-notebook:2026-10-01",
-        max_length=1000,
-    ),
-]
-
-
-class ImageEntry(OverridingEntry):
-    """An image that users may pick."""
-
-    image: _ImageText | None = Field(
-        default=None, description="Reference of the image, such as quay.io/jupyter/pytorch-notebook:cuda12-latest."
-    )
-    cuda: Version | None = Field(
-        default=None,
-        description="CUDA version in the image, compared with driver and GPUs of the nodes. Omitted: not compared.",
-    )
-    rocm: Version | None = Field(default=None, description="ROCm version in the image.")
-    vendors: list[Vendor] | None = Field(
-        default=None,
-        description="Vendors whose GPUs the image can use; empty: none. Omitted: as cuda and rocm imply, else any.",
-    )
-    architectures: list[LabelValue] = Field(
-        default_factory=list, description="Values of kubernetes.io/arch that the image is built for; empty: any."
-    )
-
-    @property
-    def toolkits(self) -> dict[str, str | None]:
-        """Vendor → version of its toolkit (CUDA, ROCm) in the image, None if the settings do not give the version."""
-        return {"nvidia": self.cuda, "amd": self.rocm}
-
-
-class CustomImagesSetting(StrictModel):
-    """Images that users may enter by their reference."""
-
-    allowed: bool = Field(default=False, description="Whether users may enter an image reference.")
-    registries: list[Origin] = Field(
-        default_factory=list,
-        description="Registries, or prefixes of repositories in them, that images must come from; empty: any.",
-    )
-    description: Text = Field(default="", description="A sentence below the field.")
-
-
-class AmountSetting(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmountSetting(FromSettings):
     """Base class of CPU and memory settings; says which fraction of a pod's limit is the pod's request."""
 
-    guarantee: UnitFraction | None = Field(default=None, description="Fraction of the limit that the pod requests.")
+    guarantee: Annotated[UnitFraction | None, setting("Fraction of the limit that the pod requests.")] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CPUSetting(AmountSetting):
     """Bounds of the CPU limit."""
 
-    min: CPUs = Field(default=CPU.step, description=_MIN)
-    max: CPUs = Field(description=_MAX)
-    step: CPUs = Field(default=CPU.step, description=_STEP)
-    default: CPUs | None = Field(default=None, description=_DEFAULT)
+    min: Annotated[CPUs, setting(_MIN)] = CPU.step
+    max: Annotated[CPUs, setting(_MAX)]
+    step: Annotated[CPUs, setting(_STEP)] = CPU.step
+    default: Annotated[CPUs | None, setting(_DEFAULT)] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySetting(AmountSetting):
     """Bounds of the memory limit."""
 
-    min: Memory = Field(default=MEMORY.step, description=_MIN)
-    max: Memory = Field(description=_MAX)
-    step: Memory = Field(default=MEMORY.step, description=_STEP)
-    default: Memory | None = Field(default=None, description=_DEFAULT)
+    min: Annotated[Memory, setting(_MIN)] = MEMORY.step
+    max: Annotated[Memory, setting(_MAX)]
+    step: Annotated[Memory, setting(_STEP)] = MEMORY.step
+    default: Annotated[Memory | None, setting(_DEFAULT)] = None
 
 
-class RunTimeSetting(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimeSetting(FromSettings):
     """Bounds of the run time after which a server is stopped."""
 
-    min: RunTime = Field(default=RUN_TIME.step, description=_MIN)
-    max: RunTime = Field(description=_MAX)
-    step: RunTime = Field(default=RUN_TIME.step, description=_STEP)
-    default: RunTime | None = Field(default=None, description=_DEFAULT)
+    min: Annotated[RunTime, setting(_MIN)] = RUN_TIME.step
+    max: Annotated[RunTime, setting(_MAX)]
+    step: Annotated[RunTime, setting(_STEP)] = RUN_TIME.step
+    default: Annotated[RunTime | None, setting(_DEFAULT)] = None
 
 
-class SharedMemorySetting(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemorySetting(FromSettings):
     """Bounds of the size of /dev/shm; users may leave the size open."""
 
-    min: Memory = Field(default=SHARED_MEMORY.step, description=_MIN)
-    max: Memory = Field(description=_MAX)
-    step: Memory = Field(default=SHARED_MEMORY.step, description=_STEP)
+    min: Annotated[Memory, setting(_MIN)] = SHARED_MEMORY.step
+    max: Annotated[Memory, setting(_MAX)]
+    step: Annotated[Memory, setting(_STEP)] = SHARED_MEMORY.step
 
 
 BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting
 
 
-class ChoiceEntry(Entry):
-    """Base class of a choice that users may pick from a list, such as a priority.
-
-    :cvar required_keys: attributes that an enabled entry must set.
-    """
-
-    required_keys: ClassVar[tuple[str, ...]] = ()
-
-    def convert(self, slug: str) -> Choice:
-        """Return the choice that the form offers for this entry of the settings.
-
-        :param slug: key of the entry.
-        """
-        return Choice(**self._describe(slug))
-
-    def _describe(self, slug: str) -> dict[str, Any]:
-        return {"slug": slug, "display_name": self.display_name or slug, "description": self.description}
+def _parse_preset_cpu(value: object) -> int:
+    return _parse_preset_limit(value, round_up_cpu)
 
 
-class PriorityEntry(ChoiceEntry):
-    """A priority that users may pick."""
-
-    required_keys: ClassVar[tuple[str, ...]] = ("priority_class", "value")
-
-    priority_class: Annotated[str, OBJECT_NAME] | None = Field(
-        default=None, alias="class", description="Name of a PriorityClass of the cluster."
-    )
-    value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(
-        default=None, description="The PriorityClass's value; Kubernetes reserves values above a billion."
-    )
-
-    @override
-    def convert(self, slug: str) -> Priority:
-        """Return the priority that the form offers for this entry of the settings.
-
-        :param slug: key of the entry.
-        """
-        return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
+def _parse_preset_memory(value: object) -> int:
+    return _parse_preset_limit(value, parse_memory)
 
 
+def _parse_preset_limit(value: object, parse: Callable[[object], int]) -> int:
+    if value == UNLIMITED_AMOUNT:
+        return NO_LIMIT
+    if (amount := parse(value)) == 0:
+        raise ValueError(f"must be more than 0, or {UNLIMITED_AMOUNT}")
+    return amount
+
+
+PresetCPUs = Annotated[int, BeforeValidator(_parse_preset_cpu), WithJsonSchema(allow_unlimited(CPU_SCHEMA))]
+"""A CPU limit of a preset in millicores, rounded up as Kubernetes does; ``unlimited`` becomes ``NO_LIMIT``."""
+PresetMemory = Annotated[int, BeforeValidator(_parse_preset_memory), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))]
+"""A memory limit of a preset in bytes; ``unlimited`` becomes ``NO_LIMIT``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetValues(OverridingEntry):
     """Base class of a preset and of an entry in one of the preset's drop-down lists.
 
     Both set fields of the form and traits of KubeSpawner.
     """
 
-    image: Slug | None = Field(default=None, description="Slug of an image.")
-    cpu: PresetCPUs | None = Field(default=None, description="CPU limit, or unlimited.")
-    cpu_guarantee: CPUGuarantee | None = Field(
-        default=None, description="CPU request. Omitted: the limit times cpu.guarantee."
+    image: Annotated[Slug | None, setting("Slug of an image.")] = None
+    cpu: Annotated[PresetCPUs | None, setting("CPU limit, or unlimited.")] = None
+    cpu_guarantee: Annotated[CPUGuarantee | None, setting("CPU request. Omitted: the limit times cpu.guarantee.")] = (
+        None
     )
-    memory: PresetMemory | None = Field(default=None, description="Memory limit, or unlimited.")
-    memory_guarantee: Memory | None = Field(
-        default=None, description="Memory request. Omitted: the limit times memory.guarantee."
-    )
-    gpu: Slug | None = Field(default=None, description="Slug of a GPU type; empty: none.")
-    gpu_count: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Number of GPUs.")
-    run_time: RunTime | None = Field(default=None, description="How long the server runs at most.")
-    shared_memory: Memory | None = Field(default=None, description="Size of /dev/shm.")
-    priority: Slug | None = Field(default=None, description="Slug of a priority.")
+    memory: Annotated[PresetMemory | None, setting("Memory limit, or unlimited.")] = None
+    memory_guarantee: Annotated[
+        Memory | None, setting("Memory request. Omitted: the limit times memory.guarantee.")
+    ] = None
+    gpu: Annotated[Slug | None, setting("Slug of a GPU type; empty: none.")] = None
+    gpu_count: Annotated[int | None, setting("Number of GPUs.", ge=0)] = None
+    run_time: Annotated[RunTime | None, setting("How long the server runs at most.")] = None
+    shared_memory: Annotated[Memory | None, setting("Size of /dev/shm.")] = None
+    priority: Annotated[Slug | None, setting("Slug of a priority.")] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoiceEntry(PresetValues):
     """One entry of a list in a preset; its values replace those of the preset."""
 
-    default: bool = Field(default=False, description="Whether it is selected at first. Omitted everywhere: the first.")
+    default: Annotated[bool, setting("Whether it is selected at first. Omitted everywhere: the first.")] = False
 
 
-class ImageInputSetting(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInputSetting(FromSettings):
     """A text field in which users may name an image."""
 
-    display_name: Title | None = Field(default=None, description="Label of the field.")
-    pattern: Annotated[str, StringConstraints(max_length=1000)] = Field(
-        default="",
-        description="Regular expression that the beginning of the reference must match; empty: any reference.",
-    )
-    message: Text = Field(default="", description="Error message if the reference does not match.")
-    kubespawner_override: dict[str, Any] = Field(
-        default_factory=dict, description="Traits of KubeSpawner for servers with such an image, as in an entry."
-    )
+    display_name: Annotated[Title | None, setting("Label of the field.")] = None
+    pattern: Annotated[
+        Annotated[str, StringConstraints(max_length=1000)],
+        setting("Regular expression that the beginning of the reference must match; empty: any reference."),
+    ] = ""
+    message: Annotated[Text, setting("Error message if the reference does not match.")] = ""
+    overrides: Annotated[
+        dict[str, Any],
+        setting("Traits of KubeSpawner for servers with such an image, as in an entry.", alias="kubespawner_override"),
+    ] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoiceSetting(Entry):
     """A list in a preset, from which users pick one entry."""
 
-    entries: dict[str, PresetChoiceEntry] = Field(
-        default_factory=dict, description="Entries that users may pick, by slug."
+    entries: Annotated[Named[str, PresetChoiceEntry], setting("Entries that users may pick, by slug.")] = field(
+        default_factory=dict
     )
-    custom_image: ImageInputSetting | None = Field(
-        default=None, description="A text field in which users may enter an image instead. Omitted: none."
-    )
+    custom_image: Annotated[
+        ImageInputSetting | None, setting("A text field in which users may enter an image instead. Omitted: none.")
+    ] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetEntry(PresetValues):
     """A named bundle of choices; a choice that it leaves out has its default."""
 
-    default: bool = Field(
-        default=False, description="Whether servers without a choice get it, with only_presets. Omitted: the first."
-    )
-    choices: dict[str, PresetChoiceSetting] = Field(
-        default_factory=dict, description="Lists from which users pick one entry each, by name."
-    )
+    default: Annotated[
+        bool, setting("Whether servers without a choice get it, with only_presets. Omitted: the first.")
+    ] = False
+    choices: Annotated[
+        Named[str, PresetChoiceSetting], setting("Lists from which users pick one entry each, by name.")
+    ] = field(default_factory=dict)
 
 
-class SettingsModel(StrictModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsModel(FromSettings):
     """The settings below ``hub.config.GPUSpawner`` that say what users may choose."""
 
-    images: dict[str, ImageEntry] = Field(
-        default_factory=dict,
-        description="Images users may pick, by slug. Omitted: KubeSpawner's image is the only one.",
+    images: Annotated[
+        Named[str, Image], setting("Images users may pick, by slug. Omitted: KubeSpawner's image is the only one.")
+    ] = field(default_factory=dict)
+    custom_images: Annotated[CustomImages, setting("Whether users may also enter an image reference.")] = field(
+        default_factory=CustomImages
     )
-    custom_images: CustomImagesSetting = Field(
-        default_factory=CustomImagesSetting, description="Whether users may also enter an image reference."
+    cpu: Annotated[
+        CPUSetting | None, setting("Bounds of the CPU limit. Omitted: KubeSpawner's, up to the largest node.")
+    ] = None
+    memory: Annotated[
+        MemorySetting | None, setting("Bounds of the memory limit. Omitted: KubeSpawner's, up to the largest node.")
+    ] = None
+    run_time: Annotated[
+        RunTimeSetting | None, setting("Bounds of the run time. Omitted: servers have no time limit.")
+    ] = None
+    shared_memory: Annotated[
+        SharedMemorySetting | None, setting("Bounds of the size of /dev/shm. Omitted: users cannot choose it.")
+    ] = None
+    priorities: Annotated[
+        Named[str, Priority], setting("Priorities that users may pick, by slug; the first one is the default.")
+    ] = field(default_factory=dict)
+    gpus: Annotated[
+        Named[str, GPUType], setting("GPU types users may pick, by slug; before those found by node labels.")
+    ] = field(default_factory=dict)
+    presets: Annotated[
+        Named[str, PresetEntry], setting("Named bundles of choices, each started with one button, by slug.")
+    ] = field(default_factory=dict)
+    only_presets: Annotated[
+        bool, setting("Whether users may start only presets, and change nothing in them but their choices.")
+    ] = False
+    policy: Annotated[
+        Policy | None, setting("Who may have what. Omitted: every user may have everything on offer.")
+    ] = None
+    pools: Annotated[Named[str, GPUPool], setting("GPUs that the members of some groups share, by slug.")] = field(
+        default_factory=dict
     )
-    cpu: CPUSetting | None = Field(
-        default=None, description="Bounds of the CPU limit. Omitted: KubeSpawner's, up to the largest node."
-    )
-    memory: MemorySetting | None = Field(
-        default=None, description="Bounds of the memory limit. Omitted: KubeSpawner's, up to the largest node."
-    )
-    run_time: RunTimeSetting | None = Field(
-        default=None, description="Bounds of the run time. Omitted: servers have no time limit."
-    )
-    shared_memory: SharedMemorySetting | None = Field(
-        default=None, description="Bounds of the size of /dev/shm. Omitted: users cannot choose it."
-    )
-    priorities: dict[str, PriorityEntry] = Field(
-        default_factory=dict, description="Priorities that users may pick, by slug; the first one is the default."
-    )
-    gpus: dict[str, GPUEntry] = Field(
-        default_factory=dict, description="GPU types users may pick, by slug; before those found by node labels."
-    )
-    presets: dict[str, PresetEntry] = Field(
-        default_factory=dict, description="Named bundles of choices, each started with one button, by slug."
-    )
-    only_presets: bool = Field(
-        default=False, description="Whether users may start only presets, and change nothing in them but their choices."
-    )
-    policy: PolicySetting | None = Field(
-        default=None, description="Who may have what. Omitted: every user may have everything on offer."
-    )
-    pools: dict[str, PoolEntry] = Field(
-        default_factory=dict, description="GPUs that the members of some groups share, by slug."
-    )
-    accelerators: dict[str, AcceleratorEntry | None] = Field(
-        default_factory=dict, description="Changes to the built-in table of GPU models, by model; null removes one."
-    )
-    discover_gpus: bool = Field(default=True, description="Whether gpuspawner also finds GPU types by node labels.")
-    new_nodes: NewNodes = Field(
-        default="possible",
-        description="Whether nodes may be added that neither scale_up nor a NodePool of Karpenter describes. With none,"
-        " the hub refuses a server that no node could take.",
-    )
-    queue: QueueSetting | None = Field(
-        default=None, description="A queue of Kueue that servers with a GPU go through. Omitted: none."
-    )
+    accelerators: Annotated[
+        dict[str, Accelerator | None],
+        setting("Changes to the built-in table of GPU models, by model; null removes one."),
+    ] = field(default_factory=dict)
+    discover_gpus: Annotated[bool, setting("Whether gpuspawner also finds GPU types by node labels.")] = True
+    new_nodes: Annotated[
+        str,
+        OneOf("possible", "none"),
+        setting(
+            "Whether nodes may be added that neither scale_up nor a NodePool of Karpenter describes. With none,"
+            " the hub refuses a server that no node could take."
+        ),
+    ] = "possible"
+    queue: Annotated[
+        KueueQueue | None, setting("A queue of Kueue that servers with a GPU go through. Omitted: none.")
+    ] = None
 
 
+SETTINGS = TypeAdapter(SettingsModel)
+"""Reads the settings, and writes their JSON Schema."""
 SLUG_SECTIONS = ("images", *(each.section for each in CLOSED_CHOICES), "gpus", "presets", "pools", "accelerators")
 """Settings that are mappings with slugs as keys."""

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import quote, sanitize_name
+from gpuspawner.core.value_types import list_keys
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.checks import check_member_overrides, check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
-from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import SETTINGS, SettingsModel
 from gpuspawner.settings.validation_errors import DottedPaths, explain_validation_errors
 
 _DEEPEST = 40
@@ -95,37 +95,6 @@ def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
     return value
 
 
-def drop_nulls(value: object, annotation: object) -> object:
-    """Return settings without the nulls that mean "not set".
-
-    A null stays if the type annotation allows null entries: in ``accelerators`` it removes a built-in GPU model, and in
-    ``kubespawner_override`` it is the value of a trait, or removes a key of a trait's mapping.
-
-    :param value: settings, or a part of them.
-    :param annotation: type annotation of that part.
-    """
-    if isinstance(value, list):
-        inside = next((get_args(kind)[0] for kind in _list_alternatives(annotation) if get_origin(kind) is list), None)
-        return [drop_nulls(entry, inside) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    for kind in _list_alternatives(annotation):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            known = {info.alias or name: info.annotation for name, info in kind.model_fields.items()}
-            return {
-                key: drop_nulls(entry, known.get(key))
-                for key, entry in value.items()
-                if entry is not None or key not in known
-            }
-        if get_origin(kind) is dict:
-            of_entries = get_args(kind)[1]
-            may_be_null = not {NoneType, Any}.isdisjoint(_list_alternatives(of_entries))
-            return {
-                key: drop_nulls(entry, of_entries) for key, entry in value.items() if entry is not None or may_be_null
-            }
-    return value
-
-
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
     """Yield a problem for each GPU type whose ``match``, and each policy rule whose ``gpus``, has only null values.
 
@@ -155,15 +124,6 @@ def find_emptied_mappings(raw: object) -> Iterator[Problem]:
             yield Problem(field=f"policy.{place}.gpus", code="bad_value", message=message)
 
 
-def _list_alternatives(annotation: object) -> list[Any]:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _list_alternatives(get_args(annotation)[0])
-    if origin in (Union, UnionType):
-        return [kind for part in get_args(annotation) for kind in _list_alternatives(part)]
-    return [annotation]
-
-
 def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[str, Any]]]:
     entries = raw.get(section) if isinstance(raw, Mapping) else None
     for name, entry in entries.items() if isinstance(entries, Mapping) else ():
@@ -185,7 +145,7 @@ def _find_removed_key(entries: object) -> str:
 class Settings:
     """Validated settings.
 
-    :param model: the settings as a pydantic model.
+    :param model: the settings as the admin wrote them.
     """
 
     model: SettingsModel
@@ -199,7 +159,7 @@ class Settings:
         :raises SettingsError: settings are wrong; the error has one problem for each wrong YAML path.
         """
         try:
-            model = SettingsModel.model_validate(_drop_empty_values(convert_to_plain(raw)))
+            model = SETTINGS.validate_python(_drop_empty_values(convert_to_plain(raw)))
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
@@ -229,8 +189,8 @@ def _drop_empty_values(raw: object) -> object:
     if problems := list(find_emptied_mappings(raw)):
         raise SettingsError(*problems)
     if isinstance(raw, dict):
-        raw = {key: value for key, value in raw.items() if key not in SettingsModel.model_fields or value != {}}
-    return drop_nulls(raw, SettingsModel)
+        return {key: value for key, value in raw.items() if key not in list_keys(SettingsModel) or value != {}}
+    return raw
 
 
 _MAX_ROUNDS = 12

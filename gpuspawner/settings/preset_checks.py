@@ -14,8 +14,8 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.text.wording import quote, sanitize_name
+from gpuspawner.core.value_types import OverridingEntry, list_keys
 from gpuspawner.settings.models import ImageInputSetting, PresetChoiceSetting, PresetValues, SettingsModel
-from gpuspawner.settings.value_types import OverridingEntry
 
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -42,7 +42,7 @@ IDENTITY_TRAITS = frozenset(
             "language",
             "links",
             "settings_files",
-            *SettingsModel.model_fields,
+            *list_keys(SettingsModel),
         ),
     }
 )
@@ -61,10 +61,10 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
 
     :param settings: settings in which each single value is valid; they may contradict each other.
     """
-    resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
+    resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource}
     priorities = _PRIORITY_NAMES if any(entry.enabled for entry in settings.priorities.values()) else ()
     for path, entry in list_overriding_entries(settings):
-        for trait, value in entry.kubespawner_override.items():
+        for trait, value in entry.overrides.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
             if trait in DECIDED_TRAITS:
                 message = f"must be left out: the choice sets it ({DECIDED_TRAITS[trait]} of a preset)"

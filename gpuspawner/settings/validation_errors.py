@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
-from gpuspawner.settings.value_types import PATTERN_RULES
+from gpuspawner.core.value_types import FromSettings, list_keys
 
 NodeT = TypeVar("NodeT")
 
@@ -68,9 +68,9 @@ _WRONG_TYPE = {
     "bool_type": "true or false",
     "string_type": "a text",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
 }
 _LIMITS = {
     "greater_than": "must be more than {gt}",
@@ -83,7 +83,7 @@ _LIMITS = {
 }
 
 
-def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[BaseModel]) -> list[Problem]:
+def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[FromSettings]) -> list[Problem]:
     """Return a problem for each of pydantic's errors.
 
     :param errors: pydantic's errors from one validation.
@@ -92,11 +92,11 @@ def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[BaseMo
     return [_make_problem(error, model) for error in errors]
 
 
-def _make_problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
+def _make_problem(error: ErrorDetails, model: type[FromSettings]) -> Problem:
     place = tuple(part for part in error["loc"] if part != "[key]")
     path = ".".join(sanitize_name(str(part)) for part in place)
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind == "unexpected_keyword_argument":
         return Problem(field=path, code="unknown_key", message=_describe_unknown_key(place, model))
     if kind == "missing":
         return Problem(field=path, code="missing", message="is required")
@@ -110,9 +110,9 @@ def _make_problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
         )
     if kind == "literal_error":
         return Problem(field=path, code="unknown_choice", message=_describe_unknown_choice(context, value))
-    if kind == "string_pattern_mismatch":
+    if kind == "pattern":
         subject = "the key " if "[key]" in error["loc"] else ""
-        message = f"{subject}{PATTERN_RULES[context['pattern']]}, not {quote(value)}"
+        message = f"{subject}{error['msg']}, not {quote(value)}"
         return Problem(field=path, code="bad_value", message=message)
     return Problem(field=path, code="bad_value", message=_describe_error(error))
 
@@ -130,21 +130,26 @@ def _describe_unknown_choice(context: Mapping[str, Any], value: object) -> str:
     return f"must be {expected}, not {quote(value)}.{suggest_name(value, choices)}".removesuffix(".")
 
 
-def _describe_unknown_key(place: tuple[int | str, ...], model: type[BaseModel]) -> str:
+def _describe_unknown_key(place: tuple[int | str, ...], model: type[FromSettings]) -> str:
     keys = _list_keys(place[:-1], model)
     return f"there is no such key.{suggest_name(place[-1], keys) or f' Keys here: {format_list(keys, max_items=20)}.'}"
 
 
-def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
-    current, inside = model, False
+def _list_keys(place: tuple[int | str, ...], model: type[FromSettings]) -> list[str]:
+    keys, inside = _describe_keys(model), False
     for part in place:
         if inside:
             inside = False
             continue
-        annotation = current.model_fields[str(part)].annotation
+        annotation = keys[str(part)].annotation
         inside = _holds_many(annotation)
-        current = _find_model(annotation) or current
-    return [info.alias or name for name, info in current.model_fields.items()]
+        inner = _find_model(annotation)
+        keys = keys if inner is None else _describe_keys(inner)
+    return list(keys)
+
+
+def _describe_keys(model: type) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in list_keys(model).items()}
 
 
 def _holds_many(annotation: object) -> bool:
@@ -152,10 +157,12 @@ def _holds_many(annotation: object) -> bool:
 
     In a YAML path, the field's name is then followed by a key or an index.
     """
-    return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
+    return get_origin(annotation) in (dict, list, tuple, Mapping) or any(
+        _holds_many(part) for part in get_args(annotation)
+    )
 
 
-def _find_model(annotation: object) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _find_model(annotation: object) -> type | None:
+    if isinstance(annotation, type) and issubclass(annotation, FromSettings):
         return annotation
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

@@ -257,7 +257,8 @@ def room_interfaces(modules: Modules) -> Iterator[tuple[Module, ast.stmt]]:
 def interface_parameters(node: ast.stmt) -> Iterator[tuple[str, int, bool]]:
     """Yield the parameters of a definition: ``function.parameter``, its line, and whether ``:param`` documents it.
 
-    Those of a class are its dataclass fields, what ``__init__`` takes, and the parameters of its public methods.
+    Those of a class are its dataclass fields, what ``__init__`` takes, and the parameters of its public methods. The
+    description of a key of the settings (``setting(…)``) documents its field as well.
     """
     if isinstance(node, Function):
         known = _documented(node)
@@ -269,7 +270,7 @@ def interface_parameters(node: ast.stmt) -> Iterator[tuple[str, int, bool]]:
         for name, field in defined_names(node.body):
             text = ast.unparse(field)
             if isinstance(field, ast.AnnAssign) and not name.startswith("_") and not re.search("ClassVar|init=F", text):
-                yield f"{node.name}.{name}", field.lineno, name in known
+                yield f"{node.name}.{name}", field.lineno, name in known or " setting(" in text
     inits = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"]
     for method in (*inits, *public_methods(node)):
         own = _documented(method) | (known if method in inits else set())
@@ -367,7 +368,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=50_500, high=50_700),
+    "lines": Bounds(low=50_100, high=50_300),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

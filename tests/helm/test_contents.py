@@ -12,9 +12,11 @@ import yaml
 
 from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.value_types import list_keys
 from gpuspawner.hub.config.traits import SETTING_TRAITS
-from gpuspawner.settings.gpu import GPUEntry, build_accelerator_table, load_builtin_accelerators
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from tests.helm.support import chart
 from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section, snippets
 
@@ -51,7 +53,8 @@ SAID_BY_OTHERS = {
 MIG_PRODUCT = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb)\.product")
 # A name with a registry, and a tag that stays what it is: it has a version or a date.
 IMAGE = re.compile(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9./-]+:[\w.-]*\d+[.-]\d+[\w.-]*")
-ORDER = [*(key for key in GPUEntry.model_fields if key not in {"enabled", "order"}), "enabled", "order"]
+GPU_KEYS = [key.alias or name for name, key in list_keys(GPUType).items()]
+ORDER = [*(key for key in GPU_KEYS if key not in {"enabled", "order"}), "enabled", "order"]
 
 
 def said(path: Path) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from gpuspawner.core.catalog.accelerators import (
     strip_product_suffix,
 )
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
-from gpuspawner.core.catalog.model import Catalog, Preset, TraitValues
-from gpuspawner.core.catalog.policy_model import ANY, Person, Policy
+from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, TraitValues
+from gpuspawner.core.catalog.policy_model import ANY, Person, Policy, Rule
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
@@ -36,13 +36,12 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import TooPreciseError, format_cpu, format_memory, parse_cpu, round_up_cpu
+from gpuspawner.core.value_types import LABEL_VALUE_PATTERN
 from gpuspawner.settings import Settings
+from gpuspawner.settings.accelerators import load_builtin_accelerators
 from gpuspawner.settings.convert import sort_entries
-from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import PresetEntry, PresetValues, SettingsModel
-from gpuspawner.settings.policy import RuleEntry
 from gpuspawner.settings.preset_checks import list_overriding_entries
-from gpuspawner.settings.value_types import LABEL_VALUE_PATTERN
 
 
 def find_pointless_limits(configured: ConfiguredCatalog) -> Iterator[Problem]:
@@ -116,7 +115,7 @@ def _list_named_slugs(model: SettingsModel) -> Iterator[tuple[str, str]]:
                 yield from _list_rule_slugs(f"policy.{section}.{sanitize_name(name)}", rule)
 
 
-def _list_rule_slugs(path: str, rule: RuleEntry) -> Iterator[tuple[str, str]]:
+def _list_rule_slugs(path: str, rule: Rule) -> Iterator[tuple[str, str]]:
     yield from ((f"{path}.gpus.{sanitize_name(slug)}", slug) for slug in rule.gpus or ())
 
 
@@ -170,15 +169,15 @@ def find_misspelled_names(model: SettingsModel) -> Iterator[Problem]:
                 yield Problem(field=f"images.{slug}.architectures.{index}", code="doubtful", message=message)
 
 
-def _check_gpu_names(path: str, gpu: GPUEntry) -> Iterator[Problem]:
+def _check_gpu_names(path: str, gpu: GPUType) -> Iterator[Problem]:
     for key, labels in gpu.match.items():
         yield from _check_name(f"{path}.match.{key}", key, known=KNOWN_LABELS)
         for index, value in enumerate(labels):
             product = strip_product_suffix(value) if key == GFD_PRODUCT else value
             field = f"{path}.match.{key}.{index}" if len(labels) > 1 else f"{path}.match.{key}"
             yield from _check_name(field, product, known=_list_model_values(key))
-    for index, toleration in enumerate(gpu.tolerations or ()):
-        yield from _check_name(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource or ""})
+    for index, toleration in enumerate(gpu.tolerations):
+        yield from _check_name(f"{path}.tolerations.{index}.key", toleration.key, known=_TAINTS | {gpu.resource})
     if gpu.runtime_class:
         yield from _check_name(f"{path}.runtime_class", gpu.runtime_class, known=_RUNTIME_CLASSES)
 
@@ -219,7 +218,7 @@ def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Itera
     yield from _find_denied_presets(catalog, configured)
     yield from _find_replaced_overrides(configured)
     for path, entry in list_overriding_entries(settings.model):
-        yield from _check_override(f"{path}.kubespawner_override", entry.kubespawner_override)
+        yield from _check_override(f"{path}.kubespawner_override", entry.overrides)
 
 
 def _list_preset_values(model: SettingsModel) -> Iterator[tuple[str, PresetValues]]:

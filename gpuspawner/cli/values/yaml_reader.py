@@ -1,7 +1,7 @@
 """Reads a YAML file as Helm does, with the position of every key and value, and describes its mistakes.
 
-Helm (sigs.k8s.io/yaml, based on go-yaml 2) converts keys to strings and knows the booleans of YAML 1.1 (``yes`` is
-true), but no dates. Helm 3 reads only the first document of a file; Helm 4 merges all documents.
+Helm converts keys to strings and knows the booleans of YAML 1.1 (``yes`` is true), but no dates. Helm 3 reads only the
+first document of a file; Helm 4 merges all documents.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,6 @@ _MEANINGS = {
     "found unexpected end of stream": _QUOTES,
     "found unexpected document separator": _QUOTES,
     "found unknown escape character": r"double quotes know no such escape: a backslash is written \\ in them",
-    "found a version other than": "Helm reads YAML 1.1 alone, so leave out the line with %YAML",
     "found an escape that is no": "Unicode has no such character",
     "that cannot start any token": "a text that begins like this needs quotes",
     "special characters are not allowed": "there is a control character",
@@ -137,20 +136,13 @@ def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePositio
 
 
 _MOST_VALUES = 100_000
-"""Maximum number of values in a file. The values of an anchor count again for each alias: aliases of aliases can
-multiply the values of a small file (billion laughs attack)."""
-_DEEPEST = 100
-_LONGEST_NUMBER = 100
-"""Maximum length of a number in characters. Python takes quadratic time to read longer numbers, or refuses to print
-them."""
+"""Maximum number of values in a file. The values of an anchor count again for each alias."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
 _TRUE = frozenset({"y", "yes", "true", "on"})
 _NULL = r"^(?:~|null|Null|NULL|)$"
 _BOOL = r"^(?:[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$"
-_WORDS = {"null": _NULL, "bool": _BOOL}
-_SURROGATE = "[\ud800-\udfff]"
 _INT = r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)$"
 _FLOAT = r"^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 
@@ -196,25 +188,9 @@ class YAMLDocument:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loader that treats plain scalars, escape sequences, repeated anchors and the ``%YAML`` directive as go-yaml does.
-
-    Helm uses go-yaml.
-    """
+    """Loader that knows the types of unquoted scalars that Helm knows: YAML 1.1 without dates and base-60 numbers."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
-    # Remove PyYAML's escape sequence for a slash, which go-yaml does not know.
-    ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - as PyYAML's class declares it
-        mark: character for mark, character in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
-    }
-
-    @override
-    def scan_yaml_directive_value(self, start_mark: Any) -> Any:
-        """Reject a line ``%YAML`` with any version except 1.1, because go-yaml reads only 1.1."""
-        version = super().scan_yaml_directive_value(start_mark)
-        if version != (1, 1):
-            problem = "found a version other than 1.1"
-            raise ScannerError(None, None, problem, start_mark)
-        return version
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -231,7 +207,7 @@ _SCALAR_PATTERNS = (
     ("float", _FLOAT, list("-+0123456789.")),
     ("merge", r"^(?:<<)$", ["<"]),
 )
-"""Rules by which go-yaml recognizes the type of an unquoted scalar.
+"""Rules by which Helm recognizes the type of an unquoted scalar.
 
 Each row is (name of the type, pattern of its scalars, characters with which its scalars may begin).
 """
@@ -240,7 +216,7 @@ for _name, _pattern, _first in _SCALAR_PATTERNS:
 
 
 class _TooLargeError(Exception):
-    """A file has too many values, or mappings and lists that are nested too deeply."""
+    """A file stands for too many values, because aliases of aliases multiply."""
 
 
 def read_yaml(text: str, *, file: str) -> YAMLDocument:
@@ -252,23 +228,27 @@ def read_yaml(text: str, *, file: str) -> YAMLDocument:
     top = FilePosition(file, 1, 1)
     if is_too_long(text):
         return _make_unread(_make_flaw(top, "too_large", message=TOO_LONG_MESSAGE))
+    reader = _Reader(file)
     try:
         nodes = list(_compose_documents(text))
+        return _read_nodes(nodes, reader, top=top)
     except yaml.YAMLError as error:
         return _make_unread(build_yaml_finding(error, text, file=file))
     except RecursionError:
         return _make_unread(_make_flaw(top, "too_large", message="is nested too deep"))
-    reader = _Reader(file)
+    except _TooLargeError:
+        message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
+        return _make_unread(*reader.flaws, _make_flaw(top, "too_large", message=message))
+
+
+def _read_nodes(nodes: list[Any], reader: _Reader, *, top: FilePosition) -> YAMLDocument:
     if not nodes or (isinstance(nodes[0], yaml.ScalarNode) and nodes[0].tag == f"{_TAG}null"):
         tree = LocatedValue(value={}, place=top)
     elif not isinstance(nodes[0], yaml.MappingNode):
         message = f"must hold a mapping, not {quote(_describe_node(nodes[0]))}"
         return _make_unread(_make_flaw(reader.place(nodes[0]), "wrong_type", message=message))
     else:
-        try:
-            tree = reader.read(nodes[0], (), depth=0)
-        except _TooLargeError as error:
-            return _make_unread(*reader.flaws, _make_flaw(top, "too_large", message=str(error)))
+        tree = reader.read(nodes[0], ())
     for node in nodes[1:]:
         if not (isinstance(node, yaml.ScalarNode) and not node.value):
             message = "is a second document in the file: Helm 3 reads only the first one"
@@ -312,14 +292,10 @@ class _Reader:
     def place(self, node: Any) -> FilePosition:
         return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
-    def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
-        """Return the value of a YAML node; ``depth`` counts the mappings, lists and merges (``<<``) above the node."""
+    def read(self, node: Any, path: KeyPath, *, key: FilePosition | None = None) -> LocatedValue:
         self._left -= 1
         if self._left < 0:
-            message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
-            raise _TooLargeError(message)
-        if depth > _DEEPEST:
-            raise _TooLargeError(f"is nested more than {_DEEPEST} deep")
+            raise _TooLargeError
         value: Any = None
         if id(node) in self._open:
             self._add(node, path, code="bad_value", message="contains itself, by an alias of its own anchor")
@@ -328,55 +304,32 @@ class _Reader:
         else:
             self._open.add(id(node))
             if isinstance(node, yaml.MappingNode):
-                value = self._mapping(node, path, depth=depth)
+                value = self._mapping(node, path)
             else:
-                if node.tag != f"{_TAG}seq":
-                    self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
-                entries = enumerate(node.value)
-                value = [self.read(entry, (*path, index), depth=depth + 1) for index, entry in entries]
+                value = [self.read(entry, (*path, index)) for index, entry in enumerate(node.value)]
             self._open.discard(id(node))
         return LocatedValue(value=value, place=self.place(node), key=key)
 
-    def _mapping(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        if node.tag != f"{_TAG}map":
-            self._add(node, path, code="bad_value", message=_describe_unknown_tag(node.tag))
-        found: dict[str, LocatedValue] = {}
-        own: dict[str, FilePosition] = {}
+    def _mapping(self, node: Any, path: KeyPath) -> dict[str, LocatedValue]:
+        merged: dict[str, LocatedValue] = {}
+        own: dict[str, LocatedValue] = {}
+        lines: dict[str, int] = {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                merged = self._merged(value_node, path, depth=depth + 1)
-                self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
-                found |= merged  # as in Helm, values that a merge key << adds replace earlier ones
+                merged |= self._merged(value_node, path)
                 continue
             name = self._key(key_node, path)
             if name is None:
                 continue
-            place = self.place(key_node)
-            if name in own:
-                message = f"is written twice, first on line {own[name].line}: Helm drops the first"
+            if name in lines:
+                message = f"is written twice, first on line {lines[name]}: Helm drops the first"
                 self._add(key_node, (*path, name), code="duplicate_key", message=message)
-            own[name] = place
-            found[name] = self.read(value_node, (*path, name), depth=depth + 1, key=place)
-        return found
+            place = self.place(key_node)
+            lines[name] = place.line
+            own[name] = self.read(value_node, (*path, name), key=place)
+        return {**merged, **own}
 
-    def _warn_of_overridden(
-        self,
-        node: Any,
-        path: KeyPath,
-        *,
-        found: Mapping[str, LocatedValue],
-        merged: Mapping[str, LocatedValue],
-        own: Mapping[str, FilePosition],
-    ) -> None:
-        """Warn about each key that stands before a merge key ``<<`` and gets a different value from it."""
-        for name, value in merged.items():
-            if name in found and found[name].plain != value.plain:
-                message = "is overridden by << below it: Helm takes the last one, so write << first"
-                place = own.get(name) or self.place(node)
-                flaw = _make_flaw(place, "duplicate_key", message=message, path=(*path, name))
-                self.flaws.append(replace(flaw, severity=Severity.WARNING))
-
-    def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
+    def _merged(self, node: Any, path: KeyPath) -> dict[str, LocatedValue]:
         """Return the values that a merge key ``<<`` adds to the mapping that contains it.
 
         If ``<<`` has a list of mappings and several of them contain a key, the value in the first of them wins.
@@ -384,7 +337,7 @@ class _Reader:
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):
-                value = self.read(each, path, depth=depth).value
+                value = self.read(each, path).value
                 found = {**(value or {}), **found}
             else:
                 message = "must be an alias of a mapping, or a list of them: << takes its keys over"
@@ -409,12 +362,6 @@ class _Reader:
 
     def _scalar(self, node: Any, path: KeyPath) -> Any:
         kind, text = _SCALARS.get(node.tag), str(node.value)
-        if re.search(_SURROGATE, text):
-            self._add(node, path, code="bad_value", message="has half of a surrogate pair, which is no character")
-            return ""
-        if kind in _WORDS and not re.search(_WORDS[kind], text):
-            self._add(node, path, code="bad_value", message=f"has the tag !!{kind}, and is none: {quote(text)}")
-            return None
         try:
             match kind:
                 case "str" | "merge":
@@ -424,9 +371,9 @@ class _Reader:
                 case "bool":
                     return text.lower() in _TRUE
                 case "int":
-                    return _parse_int(_require_short(text))
+                    return _parse_int(text)
                 case "float":
-                    return float(_require_short(text).replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+                    return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
         except ValueError:
             self._add(node, path, code="bad_value", message=f"is no number that can be read: {quote(text)}")
             return text
@@ -440,12 +387,6 @@ class _Reader:
 def _describe_unknown_tag(tag: str) -> str:
     shown = tag.replace(_TAG, "!!")
     return f"has the tag {sanitize_name(shown)}, which means nothing in values; leave it out"
-
-
-def _require_short(number: str) -> str:
-    if len(number) > _LONGEST_NUMBER:
-        raise ValueError
-    return number
 
 
 def _parse_int(text: str) -> int | float:

@@ -5,7 +5,7 @@ Out: a :class:`Catalog` of images, CPU and memory bounds, GPU types, presets, pr
 :mod:`gpuspawner.core.discovery` builds the catalog. The form shows the catalog, and the hub checks users' choices
 against the catalog. This package must not depend on running pods, the current user's limits, or the form.
 
-- :mod:`.model`: the catalog's classes, and the state of a Kueue queue.
+- :mod:`.model`: the catalog's classes. Those that settings may set say the keys, their bounds and their descriptions.
 - :mod:`.node_gpus`: judges what one unit of a GPU resource is on a node, by all that labels and resources say.
 - :mod:`.node_labels`: knows GPU resources and labels by name, and keeps servers without a GPU off GPU nodes.
 - :mod:`.accelerators`: looks up GPU models.
@@ -15,14 +15,15 @@ against the catalog. This package must not depend on running pods, the current u
 - :mod:`.software`: decides whether an image works with a GPU type.
 - :mod:`.image_reference`: parses image references.
 - :mod:`.policy_model`: the policy's rules, and the pools of GPUs that groups share.
-- :mod:`.kueue`: Kueue's labels and quotas.
+- :mod:`.kueue`: Kueue's labels and quotas; :mod:`.queue`: the queue in which servers with a GPU wait.
 """
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, KueueQueue, Preset, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, UnitKind
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
 from gpuspawner.core.catalog.policy_model import Person, Policy
+from gpuspawner.core.catalog.queue import KueueQueue
 
 __all__ = [
     "AcceleratorTable",

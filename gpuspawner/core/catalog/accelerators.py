@@ -7,10 +7,23 @@ the table of models or from a memory label.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from gpuspawner.core.catalog.model import ComputeCapability
+from gpuspawner.core.value_types import (
+    NO_DEFAULT,
+    FromSettings,
+    LabelValue,
+    Many,
+    Memory,
+    Named,
+    OneOf,
+    Title,
+    Vendor,
+    setting,
+)
 
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
@@ -32,31 +45,34 @@ _MIB = 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accelerator:
-    """A GPU model.
+class Accelerator(FromSettings):
+    """Facts about a GPU model. Those in the settings replace single facts of the built-in table, or add a model.
 
     :param slug: the model's name in slugs of GPU types (``a100-80gb``).
-    :param name: the model's name in the form (``A100 80 GB``).
-    :param vendor: ``nvidia``, ``amd`` or ``intel``.
-    :param memory_bytes: memory of one GPU; None when unknown.
-    :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → the label's values for this
-        model.
-    :param karpenter_memory_mib: memory of one GPU in Karpenter's memory label, in MiB; None = like ``memory_bytes``.
     :param compute: CUDA compute capability; None when unknown.
     :param fractional: sources (keys of ``labels``) whose label does not tell the memory, because nodes with slices have
         the same value.
     :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
+    :param given: keys that the settings contain.
     """
 
-    slug: str
-    name: str
-    vendor: str
-    memory_bytes: int | None = None
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    karpenter_memory_mib: int | None = None
+    slug: str = ""
+    enabled: Annotated[bool, setting("False removes the model from the table, as null does.")] = True
+    name: Annotated[Title, setting("Name in the form.")] = ""
+    vendor: Annotated[Vendor, setting("Vendor of the GPU.")] = ""
+    memory_bytes: Annotated[Memory | None, setting("Memory of one GPU.", alias="memory")] = None
+    labels: Annotated[
+        Named[Annotated[str, OneOf("gfd", "gke", "karpenter", "amd", "intel")], Many[LabelValue]],
+        setting("Names of the model in node labels, by the program that sets the labels."),
+        NO_DEFAULT,
+    ] = field(default_factory=dict)
+    karpenter_memory_mib: Annotated[
+        int | None, setting("What Karpenter's memory label holds; tells models of the same name apart.", ge=1)
+    ] = None
     compute: ComputeCapability | None = None
     fractional: tuple[str, ...] = ()
     nvlink: tuple[str, ...] = ()
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

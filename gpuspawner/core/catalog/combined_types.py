@@ -8,7 +8,7 @@ members by their labels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.model import GPUType, UnitKind
@@ -28,23 +28,7 @@ _NAMES_BY_UNIT = {
 LabelMatch = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CombinedType:
-    """The admin's definition of a combined GPU type: its members are listed, or are all types with enough memory.
-
-    :param gpu: the fields that the admin set. A ``max_count`` of 0 means the largest ``max_count`` of the members.
-    :param any_of: slugs of the members, if the admin lists the members. The settings describe these types, or
-        gpuspawner finds them on nodes.
-    :param min_memory_bytes: None = the members are those in ``any_of``. Otherwise each GPU type is a member that has at
-        least this memory per unit, and the same ``resource`` and ``unit`` (whole GPU, MIG slice or share) as ``gpu``.
-    """
-
-    gpu: GPUType
-    any_of: tuple[str, ...] = ()
-    min_memory_bytes: int | None = None
-
-
-def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
+def combine_types(union: GPUType, gpus: Mapping[str, GPUType]) -> GPUType | None:
     """Return a combined GPU type, or None if no member is usable.
 
     The ``overrides`` of a GPU type (values of KubeSpawner's traits) may restrict its servers. If the members have
@@ -55,44 +39,43 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
     members have different values. The tolerations of the admin and of all members add up. The shortest run time limit
     applies.
 
-    :param union: the admin's definition of the combined type.
+    :param union: the admin's definition: ``any_of`` lists the members, or each GPU type is a member that has at least
+        ``min_memory_bytes`` per unit, and the same ``resource`` and ``unit``. A ``max_count`` of 0 means the largest
+        ``max_count`` of the members.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.
     """
-    members = _leave_out_other_overrides(find_members(union, gpus), union.gpu)
+    members = _leave_out_other_overrides(find_members(union, gpus), union)
     if not members:
         return None
-    own, first = union.gpu, members[0]
-    tolerations = (each for gpu in (own, *members) for each in gpu.tolerations)
+    first = members[0]
+    tolerations = (each for gpu in (union, *members) for each in gpu.tolerations)
     return replace(
-        own,
-        display_name=own.display_name or _build_name(union, members),
+        union,
+        display_name=union.display_name or _build_name(union, members),
         resource=first.resource,
         vendor=first.vendor,
         unit=first.unit,
         match={},
         members=members,
         platforms=deduplicate_platforms(each for gpu in members for each in gpu.platforms),
-        spot=_find_common_value([gpu.spot for gpu in members]) if own.spot is None else own.spot,
+        spot=_find_common_value([gpu.spot for gpu in members]) if union.spot is None else union.spot,
         interconnect=_find_common_value([gpu.interconnect for gpu in members])
-        if own.interconnect is None
-        else own.interconnect,
-        max_count=own.max_count or max(gpu.max_count for gpu in members),
+        if union.interconnect is None
+        else union.interconnect,
+        max_count=union.max_count or max(gpu.max_count for gpu in members),
         memory_bytes=_find_smallest([gpu.memory_bytes for gpu in members]),
-        description=own.description
-        or gettext_lazy(
-            "Any of {names}.", names=join_with_and([gpu.display_name for gpu in members], translate=gettext_lazy)
-        ),
-        note=own.note or _find_common_value([gpu.note for gpu in members]) or "",
+        description=union.description or _build_description(members),
+        note=union.note or _find_common_value([gpu.note for gpu in members]) or "",
         tolerations=_deduplicate(tolerations),
-        environment={**_intersect([gpu.environment for gpu in members]), **own.environment},
-        runtime_class=own.runtime_class or next((gpu.runtime_class for gpu in members if gpu.runtime_class), None),
-        shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
-        start_timeout_s=own.start_timeout_s
+        environment={**_intersect([gpu.environment for gpu in members]), **union.environment},
+        runtime_class=union.runtime_class or next((gpu.runtime_class for gpu in members if gpu.runtime_class), None),
+        shm=union.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
+        start_timeout_s=union.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
         new_nodes=any(gpu.new_nodes for gpu in members),
-        overrides=own.overrides or _find_common_value([gpu.overrides for gpu in members]) or {},
+        overrides=union.overrides or _find_common_value([gpu.overrides for gpu in members]) or {},
         # kube-scheduler may pick a node of any member, so the shortest run time limit of all members applies.
-        max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
+        max_runtime_s=min((each for gpu in (union, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 
 
@@ -118,7 +101,7 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
     return joined
 
 
-def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
+def find_members(union: GPUType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
     """Return the GPU types that are members of a combined GPU type.
 
     The result includes members that :func:`combine_types` leaves out because of their ``overrides``.
@@ -134,20 +117,25 @@ def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUT
     return tuple(
         gpu
         for gpu in gpus.values()
-        if gpu.resource == union.gpu.resource and gpu.unit is union.gpu.unit and (gpu.memory_bytes or 0) >= min_bytes
+        if gpu.resource == union.resource and gpu.unit is union.unit and (gpu.memory_bytes or 0) >= min_bytes
     )
 
 
-def _leave_out_other_overrides(members: tuple[GPUType, ...], own: GPUType) -> tuple[GPUType, ...]:
-    if own.overrides or all(gpu.overrides == members[0].overrides for gpu in members):
+def _leave_out_other_overrides(members: tuple[GPUType, ...], union: GPUType) -> tuple[GPUType, ...]:
+    if union.overrides or all(gpu.overrides == members[0].overrides for gpu in members):
         return members
     return tuple(gpu for gpu in members if not gpu.overrides)
 
 
-def _build_name(union: CombinedType, members: Iterable[GPUType]) -> str:
+def _build_name(union: GPUType, members: Iterable[GPUType]) -> str:
     if union.min_memory_bytes is None:
         return join_with_or([gpu.display_name for gpu in members], translate=gettext_lazy)
-    return gettext_lazy(_NAMES_BY_UNIT[union.gpu.unit], memory=format_memory_lazy(union.min_memory_bytes))
+    return gettext_lazy(_NAMES_BY_UNIT[union.unit], memory=format_memory_lazy(union.min_memory_bytes))
+
+
+def _build_description(members: Iterable[GPUType]) -> str:
+    names = join_with_and([gpu.display_name for gpu in members], translate=gettext_lazy)
+    return gettext_lazy("Any of {names}.", names=names)
 
 
 def _intersect(mappings: list[Mapping[str, str]]) -> dict[str, str]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
 """Image reference that messages show as an example."""
@@ -112,6 +115,17 @@ def parse_origin(text: str) -> str | None:
     """
     found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
     return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"
+
+
+def _parse_image_origin(value: str) -> str:
+    origin = parse_origin(value)
+    if origin is None:
+        raise ValueError("must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter")
+    return origin
+
+
+Origin = Annotated[str, AfterValidator(_parse_image_origin)]
+"""A registry or a prefix of image names in the settings, normalized by :func:`parse_origin`."""
 
 
 def _normalize_registry(host: str) -> str:

@@ -11,12 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import Annotated, ClassVar
 
-from gpuspawner.core.catalog.image_reference import ImageReference, parse_reference
-from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QUEUE_LABEL, QueueCapacity, QueueReason
+from gpuspawner.core.catalog.image_reference import ImageReference, Origin, parse_reference
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.cluster.selectors import selects_namespace
+from gpuspawner.core.value_types import (
+    NO_DEFAULT,
+    UNLIMITED_AMOUNT,
+    Entry,
+    EnvironmentName,
+    FromSettings,
+    ImageText,
+    LabelKey,
+    LabelValue,
+    LabelValues,
+    Many,
+    Memory,
+    Named,
+    ObjectName,
+    OneOf,
+    OverridingEntry,
+    Resource,
+    RunTime,
+    ShortText,
+    Slug,
+    Text,
+    UnitFraction,
+    Vendor,
+    Version,
+    setting,
+)
 
 ComputeCapability = tuple[int, int]
 """Major and minor version of a GPU's CUDA compute capability."""
@@ -55,43 +81,47 @@ class UnitKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """A container image that a user can choose.
+class Image(OverridingEntry):
+    """An image that users may pick."""
 
-    :param slug: key in settings and user options.
-    :param display_name: name in the form.
-    :param image: image reference for the container runtime.
-    :param description: text below the name; may be empty.
-    :param cuda: CUDA version in the image (``"12.8"``); None = not declared.
-    :param vendors: GPU vendors that the image supports (``nvidia``, ``amd``, ``intel``); None = not declared (any),
-        ``()`` = CPU only.
-    :param architectures: values of ``kubernetes.io/arch`` that the image is built for. Servers with the image run only
-        on nodes with one of these values. ``()`` = not declared: the image excludes no node.
-    :param overrides: values of KubeSpawner's traits for servers with the image.
-    """
+    image: Annotated[
+        ImageText, setting("Reference of the image, such as quay.io/jupyter/pytorch-notebook:cuda12-latest.")
+    ] = ""
+    cuda: Annotated[
+        Version | None,
+        setting("CUDA version in the image, compared with driver and GPUs of the nodes. Omitted: not compared."),
+    ] = None
+    rocm: Annotated[Version | None, setting("ROCm version in the image.")] = None
+    vendors: Annotated[
+        Many[Vendor] | None,
+        setting("Vendors whose GPUs the image can use; empty: none. Omitted: as cuda and rocm imply, else any."),
+    ] = None
+    architectures: Annotated[
+        Many[LabelValue], setting("Values of kubernetes.io/arch that the image is built for; empty: any.")
+    ] = ()
 
-    slug: str
-    display_name: str
-    image: str
-    description: str = ""
-    cuda: str | None = None
-    vendors: tuple[str, ...] | None = None
-    architectures: tuple[str, ...] = ()
-    overrides: TraitValues = field(default_factory=dict, hash=False)
+    @property
+    def toolkits(self) -> dict[str, str | None]:
+        """Vendor → version of its toolkit (CUDA, ROCm) in the image, None if the settings do not give the version."""
+        return {"nvidia": self.cuda, "amd": self.rocm}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CustomImages:
-    """Settings for custom images, which users name by image reference.
+class CustomImages(FromSettings):
+    """Images that users may enter by their reference.
 
-    :param registries: allowed registries or paths in registries, as results of
-        :func:`gpuspawner.core.catalog.image_reference.parse_origin`; ``()`` = any.
     :param listed: image reference → image, for the images in the settings. The references have the form of
         :attr:`gpuspawner.core.catalog.image_reference.ImageReference.pulled`.
     """
 
-    registries: tuple[str, ...] = ()
-    description: str = ""
+    allowed: Annotated[bool, setting("Whether users may enter an image reference.")] = field(
+        default=False, compare=False
+    )
+    registries: Annotated[
+        Many[Origin],
+        setting("Registries, or prefixes of repositories in them, that images must come from; empty: any."),
+    ] = ()
+    description: Annotated[Text, setting("A sentence below the field.")] = ""
     listed: Mapping[str, Image] = field(default_factory=dict, hash=False)
 
     def allows(self, reference: ImageReference) -> bool:
@@ -198,77 +228,107 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleUp:
-    """Nodes that an autoscaler can add for a GPU type, as the admin declares them in the settings.
+class ScaleUp(FromSettings):
+    """The nodes that a cluster autoscaler may add."""
 
-    :param max_nodes: largest number of nodes of the type, existing nodes included.
-    :param gpus_per_node: number of GPUs (or GPU slices) of the type on each node.
-    :param minutes: minutes until a new node is ready.
-    """
-
-    max_nodes: int
-    gpus_per_node: int
-    minutes: float
+    max_nodes: Annotated[int, setting("Greatest number of nodes of the type, existing ones included.", ge=1)]
+    gpus_per_node: Annotated[int, setting("GPUs on each node; without max_count, one server may have as many.", ge=1)]
+    minutes: Annotated[float, setting("Minutes until a new node is ready.", gt=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GPUType:
-    """A kind of GPU that a user can choose: a resource, the nodes that have it, and what one unit of it is.
+class GPUType(OverridingEntry):
+    """A GPU type that users may pick, or a choice that combines several types (``any_of``, ``min_memory``).
 
-    :param slug: key in settings and user options.
-    :param display_name: name in the form.
-    :param resource: extended resource (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
-    :param vendor: ``nvidia``, ``amd``, ``intel`` or ``other``.
-    :param unit: what one unit of the resource is.
-    :param match: node label → allowed values; a node must match all labels. Empty = every node with the resource. A
-        label with no allowed values must be absent, such as GKE's sharing label for a type of GPUs that are not shared.
-    :param max_count: largest number of units that one server can have.
-    :param memory_bytes: memory of one unit; None when unknown (it is never parsed from a product name).
-    :param description: text below the name; may be empty.
-    :param note: a sentence shown with the type, for example that its GPUs are simulated; may be empty.
-    :param tolerations: tolerations that servers with the type get.
-    :param environment: environment variables that servers with the type get.
-    :param runtime_class: name of a RuntimeClass for servers with the type; None = KubeSpawner's setting.
-    :param shm: size of /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
-    :param start_timeout_s: seconds that the hub waits until a server with the type has started; None = JupyterHub's
-        setting.
-    :param scale_up: nodes that an autoscaler can add; None = not declared.
-    :param new_nodes: whether nodes of the type may be added besides those that ``scale_up`` and NodePools describe.
-    :param members: for a combined type ("any of these GPU types"), the types that it combines, all with the same
-        resource; ``match`` is then unused. ``()`` for any other type.
+    :param members: for a combined type, the types that it combines, all with the same resource; ``match`` is then
+        unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
         there are no nodes; empty if unknown.
-    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time. True = the
-        settings or the labels of all nodes say so; False = the settings deny it; None = unknown.
-    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known to be the same on all nodes.
-    :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
-        None = the type sets no maximum.
-    :param overrides: values of KubeSpawner's traits for servers with the type.
     """
 
-    slug: str
-    display_name: str
-    resource: str
-    vendor: str
-    unit: UnitKind = UnitKind.CARD
-    match: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    max_count: int = 1
-    memory_bytes: int | None = None
-    description: str = ""
-    note: str = ""
-    tolerations: tuple[Toleration, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    runtime_class: str | None = None
-    shm: float | None = None
-    start_timeout_s: int | None = None
-    scale_up: ScaleUp | None = None
-    new_nodes: bool = True
+    any_of: Annotated[
+        Many[Slug],
+        setting("GPU types of which the server gets any one; all must have the same resource.", min_length=1),
+    ] = ()
+    min_memory_bytes: Annotated[
+        Memory | None,
+        setting("The server gets any GPU type of this resource with at least this memory.", alias="min_memory"),
+    ] = None
+    resource: Annotated[Resource, setting("Extended resource that counts the GPUs, such as nvidia.com/gpu.")] = ""
+    vendor: Annotated[
+        str,
+        OneOf("nvidia", "amd", "intel", "other"),
+        setting("Vendor of the GPU, or other for accelerators such as TPUs. Omitted: as the resource implies."),
+    ] = ""
+    unit: Annotated[
+        UnitKind,
+        OneOf(**{unit.value: unit for unit in UnitKind}),
+        setting("What one unit is: a full GPU, a slice, or a share. Omitted: as resource, labels and nodes imply."),
+        NO_DEFAULT,
+    ] = UnitKind.CARD
+    match: Annotated[
+        Named[LabelKey, LabelValues],
+        setting(
+            "Node labels and their allowed values, all of which must match; [] for a label that the node must not have."
+        ),
+    ] = field(default_factory=dict)
+    max_count: Annotated[
+        int,
+        setting("Largest number in one server. Omitted: as many as the largest node has.", ge=1, le=1024),
+        NO_DEFAULT,
+    ] = 1
+    memory_bytes: Annotated[
+        Memory | None, setting("Memory of one unit. Omitted: as the labels or the model imply.", alias="memory")
+    ] = None
+    note: Annotated[Text, setting("A sentence shown with the type.")] = ""
+    spot: Annotated[
+        bool | None, setting("Whether the cloud may take its nodes back at any time. Omitted: as labels imply.")
+    ] = None
+    interconnect: Annotated[
+        ShortText | None, setting("Link between the GPUs of a node, such as NVLink. Omitted: as labels imply.")
+    ] = None
+    tolerations: Annotated[
+        Many[Toleration],
+        setting("Replace the default tolerations, which are for the usual taints of GPU nodes."),
+        NO_DEFAULT,
+    ] = ()
+    environment: Annotated[Named[EnvironmentName, Text], setting("Environment variables of servers with the type.")] = (
+        field(default_factory=dict)
+    )
+    runtime_class: Annotated[
+        ObjectName | None, setting("RuntimeClass of servers with the type, where GPUs need one.")
+    ] = None
+    shm: Annotated[UnitFraction | None, setting("Size of /dev/shm as a fraction of the memory limit.")] = None
+    scale_up: Annotated[ScaleUp | None, setting("What an autoscaler may add.")] = None
+    new_nodes: Annotated[
+        bool,
+        OneOf(possible=True, none=False),
+        setting(
+            "none: no nodes of the type are added besides those that scale_up and NodePools describe."
+            " Omitted: as for the hub."
+        ),
+        NO_DEFAULT,
+    ] = True
+    start_timeout_s: Annotated[
+        int | None,
+        setting(
+            "Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's start_timeout.",
+            alias="start_timeout",
+            ge=1,
+            le=24 * 3600,
+        ),
+    ] = None
+    max_runtime_s: Annotated[
+        RunTime | None,
+        setting("Time after which every server with the type is stopped, for all users.", alias="max_runtime"),
+    ] = None
     members: tuple[GPUType, ...] = ()
     platforms: tuple[Platform, ...] = ()
-    spot: bool | None = None
-    interconnect: str | None = None
-    max_runtime_s: int | None = None
-    overrides: TraitValues = field(default_factory=dict)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether the type is a choice that combines several GPU types (``any_of`` or ``min_memory``)."""
+        return bool(self.any_of) or self.min_memory_bytes is not None
 
     @property
     def label_matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
@@ -290,15 +350,13 @@ class GPUType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Entry):
     """An option of a form field in which users pick from a list, for example one of the priorities.
 
-    :param slug: key in settings and user options.
+    :cvar required_keys: keys that the settings of an enabled option must have.
     """
 
-    slug: str
-    display_name: str
-    description: str = ""
+    required_keys: ClassVar[tuple[str, ...]] = ()
 
 
 Choices = Mapping[str, Mapping[str, Choice]]
@@ -390,96 +448,6 @@ class Preset:
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
 """Key in :data:`PresetOptions` for the pod's request → name of the form field for its limit."""
-UNLIMITED_AMOUNT = "unlimited"
-"""Stands for no limit in settings and :data:`PresetOptions`. It is not null, because Helm drops keys set to null."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KueueQueue:
-    """The LocalQueue for servers with a GPU.
-
-    :param local_queue: name of a LocalQueue in the servers' namespace.
-    :param priority_class: name of a WorkloadPriorityClass; empty = Kueue uses the priority of the pod's PriorityClass.
-    :param timeout_s: seconds that the hub waits until a queued server has started; None = as long as for other servers.
-    :param gpus: slugs of the GPU types whose servers are queued; None = all.
-    """
-
-    local_queue: str
-    priority_class: str = ""
-    timeout_s: int | None = None
-    gpus: frozenset[str] | None = None
-
-    def accepts(self, gpu: str) -> bool:
-        """Return whether servers with the given GPU type use this queue.
-
-        :param gpu: slug of the type.
-        """
-        return self.gpus is None or gpu in self.gpus
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels that make Kueue queue a pod."""
-        priority = {PRIORITY_LABEL: self.priority_class} if self.priority_class else {}
-        return {QUEUE_LABEL: self.local_queue, **priority}
-
-
-MAX_LISTED = 1000
-"""Kueue lists at most this many pending Workloads of a ClusterQueue (``DefaultPendingWorkloadsLimit`` of
-``pkg/constants``). More Workloads may wait if a list has this length."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueState:
-    """What the hub knows about the queue of a server whose pod does not exist yet.
-
-    :param name: name of the LocalQueue.
-    :param namespace: namespace of the LocalQueue and the pod.
-    :param problem: why the LocalQueue admits nothing; None if it admits Workloads, or if its state is unknown.
-    :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
-    :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
-    :param priority: priority of the server's Workload; None if unknown.
-    :param missing_class: name of the server's WorkloadPriorityClass if the cluster lacks it; Kueue then creates no
-        Workload. Empty if the class exists, or if the hub does not know.
-    :param age_s: seconds since the hub read the oldest of these facts.
-    """
-
-    name: str
-    namespace: str
-    problem: QueueReason | None = None
-    capacity: QueueCapacity | None = None
-    waiting: tuple[int, ...] | None = None
-    priority: int | None = None
-    missing_class: str = ""
-    age_s: float = 0.0
-
-    @property
-    def is_selected(self) -> bool | None:
-        """Whether the ClusterQueue's namespace selector selects the server's namespace; None if unknown."""
-        return None if self.capacity is None else selects_namespace(self.capacity.namespaces, self.namespace)
-
-    @property
-    def may_have_waiting(self) -> bool:
-        """Whether a Workload waits in the ClusterQueue; True if this is unknown."""
-        return self.waiting != () and (self.capacity is None or self.capacity.pending != 0)
-
-    def count_ahead(self) -> int | None:
-        """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
-
-        Kueue sorts Workloads by priority, then by age (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``).
-        The server's Workload will be the youngest. A Workload for which Kueue is preempting others stays first whatever
-        its priority is (``stickyWorkload``).
-        """
-        if self.capacity is None or self.capacity.is_fair:
-            return None
-        if self.waiting is None or self.priority is None:
-            return 0 if (self.capacity.pending if self.waiting is None else len(self.waiting)) == 0 else None
-        ahead = sum(each >= self.priority for each in self.waiting)
-        if self.waiting and self.waiting[0] < self.priority:
-            if self.waiting[0] < max(self.waiting):
-                ahead += 1
-            elif self.capacity.may_preempt and not self.capacity.is_strict:
-                return None
-        return None if ahead == len(self.waiting) >= MAX_LISTED else ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,32 @@ import sys
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, GetJsonSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema
+
+from gpuspawner.core.units.duration import parse_duration
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
+from gpuspawner.core.value_types import (
+    CPU_SCHEMA,
+    MEMORY_SCHEMA,
+    NO_DEFAULT,
+    RUN_TIME_SCHEMA,
+    UNLIMITED_AMOUNT,
+    WILDCARD_SCHEMA,
+    CPUs,
+    Entry,
+    FromSettings,
+    GroupName,
+    Many,
+    Memory,
+    Named,
+    Slug,
+    UserName,
+    allow_unlimited,
+    setting,
+)
 
 UNLIMITED = sys.maxsize
 """Value of a limit in a rule: the rule explicitly allows any amount."""
@@ -21,65 +47,140 @@ def normalize_group(group: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
+def _parse_count_limit(value: object) -> object:
+    if value == UNLIMITED_AMOUNT:
+        return UNLIMITED
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"must be a whole number from 0 on, or {UNLIMITED_AMOUNT}")
+    return value
+
+
+def _parse_run_time_limit(value: object) -> int:
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_duration(value)
+
+
+def _parse_cpu_limit(value: object) -> int:
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_cpu(value)
+
+
+def _parse_memory_limit(value: object) -> int:
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_memory(value)
+
+
+def _parse_slugs(value: object) -> object:
+    return [ANY] if value == ANY else value
+
+
+_LISTED = {"type": "array", "items": {"type": "string"}}
+_WHOLE = {"type": "integer", "minimum": 0}
+CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
+"""A whole number of at least 0, or ``unlimited``, which becomes the number :data:`UNLIMITED`."""
+RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
+"""A run time such as ``8h``, converted to seconds, or ``unlimited``, which becomes the number ``UNLIMITED``."""
+CPULimit = Annotated[int, BeforeValidator(_parse_cpu_limit), WithJsonSchema(allow_unlimited(CPU_SCHEMA))]
+"""An amount of CPU in millicores, or ``unlimited``, which becomes the number ``UNLIMITED``."""
+MemoryLimit = Annotated[int, BeforeValidator(_parse_memory_limit), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))]
+"""An amount of memory in bytes, or ``unlimited``, which becomes the number ``UNLIMITED``."""
+SlugList = Annotated[Many[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
+"""A list of slugs in the settings, or ``*`` for all slugs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AmountRange:
+class AmountRange(FromSettings):
     """Smallest and largest allowed amount in base units (millicores or bytes); None = no limit given."""
 
     min: int | None = None
     max: int | None = None
 
 
+_LEAST = "Least that a user may choose. Omitted: as for all users."
+_MOST = "Most that a user may choose, or unlimited. Omitted: as for all users."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GPUTypeRule:
-    """Limits that a rule sets for one GPU type; None = no limit set. A unit is a whole GPU, a MIG slice or a share.
+class CPURange(AmountRange):
+    """A rule's bounds of the CPU limit, within the bounds for all users."""
 
-    :param max_gpus: largest number of units in all servers of the user together.
-    :param max_gpus_per_server: largest number of units in one server.
-    :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``).
-    """
-
-    max_gpus: int | None = None
-    max_gpus_per_server: int | None = None
-    max_runtime_s: int | None = None
+    min: Annotated[CPUs | None, setting(_LEAST)] = None
+    max: Annotated[CPULimit | None, setting(_MOST)] = None
 
 
-GPUTypeRules = Mapping[str, GPUTypeRule]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRange(AmountRange):
+    """A rule's bounds of the memory limit, within the bounds for all users."""
+
+    min: Annotated[Memory | None, setting(_LEAST)] = None
+    max: Annotated[MemoryLimit | None, setting(_MOST)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUTypeRule(FromSettings):
+    """A rule's limits for one GPU type."""
+
+    max_gpus: Annotated[CountLimit | None, setting("GPUs in all servers of a user together.")] = None
+    max_gpus_per_server: Annotated[CountLimit | None, setting("GPUs in one server.")] = None
+    max_runtime_s: Annotated[
+        RunTimeLimit | None, setting("Time after which each server with the type is stopped.", alias="max_runtime")
+    ] = None
+
+
+def _parse_types(value: object) -> object:
+    types = _parse_slugs(value)
+    if isinstance(types, list) and all(isinstance(slug, str) for slug in types):
+        return {slug: {} for slug in types}
+    if not isinstance(types, dict):
+        raise ValueError("must be *, a list of GPU types, or a mapping of GPU types and their limits")  # noqa: TRY004
+    return types
+
+
+class _ListedTypesSchema:
+    """Annotation of a mapping with GPU types as keys. It makes the JSON Schema also accept a list, or ``*`` for all."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(schema)]}
+
+
+GPUTypeRules = Annotated[Named[str, GPUTypeRule], BeforeValidator(_parse_types), _ListedTypesSchema()]
 """Limits that a policy rule sets for GPU types: slug of a type → limits.
 
 The key :data:`ANY` stands for all types that the mapping does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """The limits for a user, a group or every user. A unit is a whole GPU, a MIG slice or a share.
-
-    None = the rule does not set this limit. :data:`UNLIMITED` = the rule allows any amount.
+class Rule(FromSettings):
+    """A rule for all users, the users of a group, or one user. If a key is omitted, the rule sets no such limit.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
-    :param custom_images: whether users may name images by reference, if the catalog allows custom images.
-    :param gpus: slug of an allowed GPU type, or :data:`ANY` → limits for the type; types that are missing are denied.
-    :param max_gpus: largest number of units in all servers of a user together.
-    :param max_gpus_per_server: largest number of units, of any type, in one server.
-    :param max_servers_with_gpu: largest number of a user's servers that have a GPU.
-    :param cpu: allowed amounts in millicores.
-    :param memory: allowed amounts in bytes.
-    :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
-    :param deny: True = the rule only restricts what other rules allow.
     :param sources: in a merged rule, the ``gpus`` of each rule without ``deny``; may be empty if there is only one.
         :func:`gpuspawner.core.policy.rules.find_member_rule` reads ``sources`` and ``caps``.
     :param caps: in a merged rule, the ``gpus`` of each rule with ``deny``.
     """
 
+    # Only :attr:`choices` has the images of a merged rule.
+    images: Annotated[SlugList | None, setting("Slugs of images that the user may choose, or *.")] = field(
+        default=None, compare=False, repr=False
+    )
+    custom_images: Annotated[
+        bool | None,
+        setting(
+            "Whether the user may enter image references; true allows no more than custom_images. Omitted:"
+            " false if images lists some."
+        ),
+    ] = None
+    gpus: Annotated[
+        GPUTypeRules | None,
+        setting("GPU types that the user may choose: *, slugs, or slugs with limits, where * means all others."),
+    ] = None
+    max_gpus: Annotated[CountLimit | None, setting("GPUs in all servers of a user together.")] = None
+    max_gpus_per_server: Annotated[CountLimit | None, setting("GPUs in one server, of any type.")] = None
+    max_servers_with_gpu: Annotated[CountLimit | None, setting("Servers with a GPU of one user.")] = None
+    cpu: Annotated[CPURange | None, setting("Bounds of the CPU limit, within those for all users.")] = None
+    memory: Annotated[MemoryRange | None, setting("Bounds of the memory limit, within those for all users.")] = None
+    max_runtime_s: Annotated[
+        RunTimeLimit | None, setting("Time after which each server is stopped.", alias="max_runtime")
+    ] = None
+    deny: Annotated[bool, setting("True: the rule caps what other rules allow, and allows nothing itself.")] = False
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    custom_images: bool | None = None
-    gpus: GPUTypeRules | None = None
-    max_gpus: int | None = None
-    max_gpus_per_server: int | None = None
-    max_servers_with_gpu: int | None = None
-    cpu: AmountRange | None = None
-    memory: AmountRange | None = None
-    max_runtime_s: int | None = None
-    deny: bool = False
     sources: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
@@ -103,27 +204,26 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GPUPool:
-    """A pool of GPUs: a limit on the GPUs that the members of some groups use together.
+class NamedRule(Rule):
+    """A rule for a group or a user, which may come from several values files."""
 
-    :param groups: normalized group names.
-    :param gpus: slugs of the GPU types that count against the pool, or :data:`ANY`.
-    :param max_gpus: largest number of units (whole GPUs, MIG slices or shares) in all servers of the groups' members
-        together.
-    """
+    enabled: Annotated[bool, setting("False disables the rule without removing it.")] = True
 
-    slug: str
-    display_name: str
-    groups: frozenset[str]
-    gpus: frozenset[str]
-    max_gpus: int
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUPool(Entry):
+    """GPUs that the users of some groups share."""
+
+    groups: Annotated[Many[GroupName], setting("Groups whose members share the pool."), NO_DEFAULT] = ()
+    gpus: Annotated[SlugList, setting("GPU types that count here, or *.")] = (ANY,)
+    max_gpus: Annotated[CountLimit, setting("GPUs that all their servers together may hold."), NO_DEFAULT] = 0
 
     def covers_any(self, slugs: Collection[str]) -> bool:
         """Return whether servers with a GPU type count against the pool.
 
         :param slugs: the slug of the GPU type; for a combined type also the slugs of the types that it combines.
         """
-        return ANY in self.gpus or not self.gpus.isdisjoint(slugs)
+        return ANY in self.gpus or any(slug in self.gpus for slug in slugs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,24 +267,24 @@ AccessKey = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """All rules of the admin.
+class Policy(FromSettings):
+    """Who may have what.
 
-    :param default: the rule for every user.
-    :param groups: normalized group name → rule.
-    :param users: user name → rule.
     :param pools: slug → pool of GPUs that groups share.
-    :param hide: whether the form leaves out choices that the user may never have. False = the form shows and disables
-        them.
     :param access: choice → the users who may choose it; a missing choice is open to all. Rules may still deny it.
     :param group_names: names of all groups in ``groups``, ``pools`` and ``access``, as the admin wrote them.
     """
 
-    default: Rule = field(default_factory=Rule)
-    groups: Mapping[str, Rule] = field(default_factory=dict)
-    users: Mapping[str, Rule] = field(default_factory=dict)
+    hide: Annotated[bool, setting("True: the form omits what the user may never have.")] = False
+    default: Annotated[Rule, setting("Limits of all users.")] = field(default_factory=Rule)
+    groups: Annotated[
+        Named[GroupName, NamedRule],
+        setting("Rules by group. They replace the default, key by key; the most generous group wins."),
+    ] = field(default_factory=dict)
+    users: Annotated[
+        Named[UserName, NamedRule], setting("Rules by user name. They replace all others, key by key.")
+    ] = field(default_factory=dict)
     pools: Mapping[str, GPUPool] = field(default_factory=dict)
-    hide: bool = False
     access: Mapping[AccessKey, Access] = field(default_factory=dict)
     group_names: frozenset[str] = frozenset()
 

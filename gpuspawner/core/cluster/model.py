@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from gpuspawner.core.value_types import DOMAIN_PATTERN, NAME_PATTERN, FromSettings, LabelValue, OneOf, Pattern, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +73,26 @@ class SpreadConstraint:
     honor_taints: bool = False
 
 
+_TaintKey = Annotated[
+    str,
+    Pattern(rf"^(({DOMAIN_PATTERN}/)?{NAME_PATTERN})?$", rule="must be the key of a taint, such as nvidia.com/gpu"),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toleration:
-    """A toleration (core/v1).
+class Toleration(FromSettings):
+    """A toleration (core/v1), without ``tolerationSeconds``."""
 
-    :param key: taint key. An empty key with the operator ``Exists`` tolerates every taint.
-    :param operator: ``Equal``, ``Exists``, ``Gt`` or ``Lt``; any other operator tolerates nothing.
-    :param value: taint value for ``Equal``; for ``Gt`` and ``Lt`` the number with which the taint's value is compared.
-    :param effect: taint effect; empty for all effects.
-    """
+    # Pods may also have the operators Gt and Lt, for taints whose value is a number. Others tolerate nothing.
 
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
+    key: Annotated[_TaintKey, setting("Of the taint; empty with operator Exists: every taint.")] = ""
+    operator: Annotated[
+        str, OneOf("Exists", "Equal"), setting("Equal: the taint must have this value. Exists: any value.")
+    ] = "Equal"
+    value: Annotated[LabelValue, setting("Value of the taint, with operator Equal.")] = ""
+    effect: Annotated[
+        str, OneOf("NoSchedule", "PreferNoSchedule", "NoExecute"), setting("Effect of the taint. Omitted: any.")
+    ] = ""
 
 
 PossibleLabels = Mapping[str, tuple[str, ...]]

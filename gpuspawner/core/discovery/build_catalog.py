@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
+from gpuspawner.core.catalog.combined_types import combine_types
 from gpuspawner.core.catalog.model import (
     NO_RESOURCES,
     Bounds,
@@ -22,7 +22,6 @@ from gpuspawner.core.catalog.model import (
     CustomImages,
     GPUType,
     Image,
-    KueueQueue,
     OwnResources,
     Platform,
     Preset,
@@ -32,6 +31,7 @@ from gpuspawner.core.catalog.node_gpus import Judgment, NodeGPU, read_node_gpu
 from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion
 from gpuspawner.core.catalog.nodes_by_type import count_units_for_pod, has_silent_plugin, may_have_units
 from gpuspawner.core.catalog.policy_model import Policy
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
@@ -178,7 +178,7 @@ class ConfiguredCatalog:
     gpus: Mapping[str, GPUType] = field(default_factory=dict)
     uncounted: frozenset[str] = frozenset()
     guessed: frozenset[str] = frozenset()
-    unions: Mapping[str, CombinedType] = field(default_factory=dict)
+    unions: Mapping[str, GPUType] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     hidden_gpus: tuple[GPUType, ...] = ()
     presets: Mapping[str, Preset] = field(default_factory=dict)

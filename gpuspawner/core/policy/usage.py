@@ -313,5 +313,5 @@ def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs:
     return tuple(
         slug
         for slug, pool in policy.pools.items()
-        if (not slugs or pool.covers_any(slugs)) and (groups is None or not pool.groups.isdisjoint(groups))
+        if (not slugs or pool.covers_any(slugs)) and (groups is None or any(group in groups for group in pool.groups))
     )

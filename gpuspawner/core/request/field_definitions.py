@@ -8,8 +8,8 @@ add or change:
 
 - in this module: a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, and a class of
   the field's entries. If rules of the policy may restrict the field, set ``not_allowed`` of the ``ClosedChoiceField``
-- :mod:`gpuspawner.settings.models`: a model of the entries, the settings' key, and the key in ``PresetEntry``
-- :mod:`gpuspawner.settings.policy`: the key with which a rule of the policy restricts the field, if rules may do so
+- :mod:`gpuspawner.settings.models`: the settings' key, and the key in ``PresetEntry``
+- :class:`~gpuspawner.core.catalog.policy_model.Rule`: the key with which a rule restricts the field, if rules may do so
 - :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
 - the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
   ``docs/reference/configuration.md`` (``python -m docsite --reference``)
@@ -22,6 +22,7 @@ form.js needs no change: it reads the fields and their entries from the page's d
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from gpuspawner.core.catalog.image_reference import MAX_REFERENCE_LENGTH
 from gpuspawner.core.catalog.model import Choice
@@ -47,6 +48,7 @@ from gpuspawner.core.units.quantity import (
     parse_cpu,
     parse_memory,
 )
+from gpuspawner.core.value_types import NO_DEFAULT, ObjectName, setting
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
@@ -146,14 +148,16 @@ SHARED_MEMORY = AmountField(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Choice):
-    """A priority that users may pick.
+    """A priority that users may pick."""
 
-    :param priority_class: name of a PriorityClass in the cluster.
-    :param value: ``value`` of that PriorityClass.
-    """
+    required_keys: ClassVar[tuple[str, ...]] = ("class", "value")
 
-    priority_class: str
-    value: int
+    priority_class: Annotated[ObjectName, setting("Name of a PriorityClass of the cluster.", alias="class")] = ""
+    value: Annotated[
+        int,
+        setting("The PriorityClass's value; Kubernetes reserves values above a billion.", ge=-(2**31), le=10**9),
+        NO_DEFAULT,
+    ] = 0
 
     def build_pod_additions(self) -> PodAdditions:
         """Return what this priority adds to the pod: the name of the PriorityClass, and the class's value."""

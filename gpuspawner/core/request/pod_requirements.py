@@ -10,17 +10,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
-from gpuspawner.core.catalog.model import (
-    NO_LIMIT,
-    Bounds,
-    Catalog,
-    GPUType,
-    Image,
-    KueueQueue,
-    TraitValues,
-    find_lowest_limit,
-)
+from gpuspawner.core.catalog.model import NO_LIMIT, Bounds, Catalog, GPUType, Image, TraitValues, find_lowest_limit
 from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion, find_vendor
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY

@@ -15,7 +15,6 @@ from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFER
 from gpuspawner.core.catalog.model import (
     GUARANTEES,
     NO_LIMIT,
-    UNLIMITED_AMOUNT,
     Bounds,
     Catalog,
     CustomImages,
@@ -30,6 +29,7 @@ from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import CPU, CUSTOM_IMAGE, FORM_FIELDS, GPU, GPU_COUNT, MEMORY
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
+from gpuspawner.core.value_types import UNLIMITED_AMOUNT
 
 PRESET_CHOICES = "preset_choices"
 """User option with the entries that a user picked in a preset's lists: name of the list → slug of the entry."""

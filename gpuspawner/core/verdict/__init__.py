@@ -9,7 +9,7 @@ clock: the inventory contains the age of its data.
 kube-scheduler places before this pod. :mod:`.reasons` says why a pod fits no node. :mod:`.availability` counts total,
 healthy and free GPUs, and the CPU and memory that are free on the same nodes. It also
 divides the CPU and memory of nodes among their GPUs.
-:class:`gpuspawner.core.catalog.model.QueueState` counts the Workloads that Kueue takes before the server's Workload.
+:class:`gpuspawner.core.catalog.queue.QueueState` counts the Workloads that Kueue takes before the server's Workload.
 :mod:`.alternatives` finds similar selections that fit, in the order in which users see them. :mod:`.wording` formats a
 verdict as a sentence with the verdict's reason.
 """

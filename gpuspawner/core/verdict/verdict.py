@@ -45,14 +45,11 @@ from gpuspawner.core.catalog.kueue import (
     QuotaAnswer,
     QuotaJudgment,
 )
-from gpuspawner.core.catalog.model import GPUType, QueueState
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
-from gpuspawner.core.cluster.selectors import (
-    matches_node_affinity,
-    may_match_node_affinity,
-    names_existing_nodes,
-)
+from gpuspawner.core.cluster.selectors import matches_node_affinity, may_match_node_affinity, names_existing_nodes
 from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
 from gpuspawner.core.cluster.taints import is_reserved_for_others
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

@@ -15,7 +15,8 @@ from typing import Any
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
-from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, GPUType, OwnResources, QueueState
+from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, GPUType, OwnResources
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory

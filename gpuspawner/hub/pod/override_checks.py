@@ -108,7 +108,7 @@ def find_override_problems(settings: Settings) -> Iterator[Problem]:
     known, subclass_traits = KubeSpawner.class_trait_names(config=True), find_subclass_traits()
     for path, entry in list_overriding_entries(settings.model):
         accepted: dict[str, object] = {}
-        for name, value in entry.kubespawner_override.items():
+        for name, value in entry.overrides.items():
             field = f"{path}.kubespawner_override.{sanitize_name(name)}"
             if name in subclass_traits:
                 if expected := _describe_type_of(subclass_traits[name], value):

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
-from gpuspawner.core.catalog.model import GPUType, QueueState, TraitValues
+from gpuspawner.core.catalog.model import GPUType, TraitValues
 from gpuspawner.core.catalog.node_labels import MatchExpression
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory

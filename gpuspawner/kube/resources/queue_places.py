@@ -30,7 +30,7 @@ from gpuspawner.core.catalog.kueue import (
     QueueReason,
     read_queue_problem,
 )
-from gpuspawner.core.catalog.model import QueueState
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.scheduler_events import WorkloadState, read_workload_state

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuspawner.core.catalog.kueue import ClusterQueues
-from gpuspawner.core.catalog.model import GPUType, QueueState
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Verdict, predict_verdict

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.model import Bounds, GPUType, Image, Preset
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.settings.checks import check_presets, check_settings
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import SETTINGS
 
 
 def found(**raw: Any) -> dict[str, str]:
-    problems = check_settings(SettingsModel.model_validate(raw), frozenset({"a100"}))
+    problems = check_settings(SETTINGS.validate_python(raw), frozenset({"a100"}))
     return {problem.field: problem.message for problem in problems}
 
 
@@ -232,9 +231,8 @@ def test_a_choice_of_several_types_is_checked_as_well(keys: dict[str, Any], path
     assert found(gpus={**gpu(), "any": keys}) == {path: message}
 
 
-def _either(*any_of: str, **changes: Any) -> dict[str, CombinedType]:
-    own = replace(T4, slug="any", **{"max_count": 0, **changes})
-    return {"any": CombinedType(gpu=own, any_of=any_of)}
+def _either(*any_of: str, **changes: Any) -> dict[str, GPUType]:
+    return {"any": replace(T4, slug="any", any_of=any_of, **{"max_count": 0, **changes})}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +246,7 @@ def _either(*any_of: str, **changes: Any) -> dict[str, CombinedType]:
     ],
 )
 def test_a_preset_may_name_a_choice_of_several_types(
-    unions: dict[str, CombinedType], changes: dict[str, Any], expected: dict[str, str]
+    unions: dict[str, GPUType], changes: dict[str, Any], expected: dict[str, str]
 ):
     assert preset({"gpu": "any", "gpu_count": 8}, unions=unions, **changes) == expected
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.settings.checks import check_combined_type
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import SETTINGS
 
 TYPES = {
     "a100": {"resource": "nvidia.com/gpu"},
@@ -18,7 +18,7 @@ TYPES = {
 
 def found(discover: bool = True, **keys: Any) -> dict[str, str]:
     raw = {"gpus": {**TYPES, "any": keys}, "discover_gpus": discover}
-    problems = check_combined_type("any", SettingsModel.model_validate(raw))
+    problems = check_combined_type("any", SETTINGS.validate_python(raw))
     return {problem.field.removeprefix("gpus.any."): problem.message for problem in problems}
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from gpuspawner.settings.checks import check_policy
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import SETTINGS
 
 IMAGES = {"torch": {"image": "a"}, "old": {"image": "b", "enabled": False}}
 GPUS = {"t4": {"resource": "nvidia.com/gpu"}, "p100": {"resource": "nvidia.com/gpu", "enabled": False}}
 
 
 def found(**raw: Any) -> dict[str, str]:
-    problems = check_policy(SettingsModel.model_validate({"discover_gpus": False, "gpus": GPUS, **raw}))
+    problems = check_policy(SETTINGS.validate_python({"discover_gpus": False, "gpus": GPUS, **raw}))
     return {problem.field: problem.message for problem in problems}
 
 

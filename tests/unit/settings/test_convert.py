@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, KueueQueue, Preset, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.settings.convert import convert_settings
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import SETTINGS
 
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"
@@ -23,7 +25,7 @@ TABLE = AcceleratorTable(
 
 
 def configured(**raw: Any) -> ConfiguredCatalog:
-    return convert_settings(SettingsModel.model_validate(raw), TABLE)
+    return convert_settings(SETTINGS.validate_python(raw), TABLE)
 
 
 def gpu(**keys: Any) -> GPUType:
@@ -298,9 +300,9 @@ def test_an_entry_for_several_types_is_a_choice_and_no_type():
     found = configured(gpus=gpus)
     assert (list(found.gpus), list(found.unions), found.uncounted) == (["t4"], ["any", "big"], {"any"})
     assert found.unions["any"].any_of == ("t4", "l4")
-    assert (found.unions["any"].gpu.display_name, found.unions["any"].gpu.max_count) == ("", 0)
+    assert (found.unions["any"].display_name, found.unions["any"].max_count) == ("", 0)
     big = found.unions["big"]
-    assert (big.min_memory_bytes, big.gpu.resource, big.gpu.max_count) == (40 * 1024**3, "nvidia.com/gpu", 2)
+    assert (big.min_memory_bytes, big.resource, big.max_count) == (40 * 1024**3, "nvidia.com/gpu", 2)
 
 
 @pytest.mark.parametrize(
@@ -330,8 +332,6 @@ def test_a_queue_is_for_all_types_unless_some_are_named():
     raw = {"local_queue": "q", "priority_class": "high", "timeout": 3600}
     queue = KueueQueue(local_queue="q", priority_class="high", timeout_s=3600)
     assert configured(queue=raw).queue == queue
-    assert configured(queue={**raw, "gpus": ["t4", "*"]}).queue == queue
-    assert configured(queue={"local_queue": "q", "gpus": ["t4"]}).queue == KueueQueue(
-        local_queue="q", gpus=frozenset({"t4"})
-    )
+    assert configured(queue={**raw, "gpus": ["t4", "*"]}).queue == replace(queue, gpus=("t4", "*"))
+    assert configured(queue={"local_queue": "q", "gpus": ["t4"]}).queue == KueueQueue(local_queue="q", gpus=("t4",))
     assert configured().queue is None

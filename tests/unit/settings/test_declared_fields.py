@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from gpuspawner.core.catalog.policy_model import Rule
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, FIELDS, POLICY_CHOICES
 from gpuspawner.core.request.fields import ChoiceField, Field
+from gpuspawner.core.value_types import list_keys
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.settings.models import PresetEntry, SettingsModel
-from gpuspawner.settings.policy import RuleEntry
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_a_preset_may_hold_every_field_but_the_image_that_a_user_names(field: Field):
-    assert (field.name in PresetEntry.model_fields) is (field.name != "custom_image")
+    assert (field.name in list_keys(PresetEntry)) is (field.name != "custom_image")
 
 
 @pytest.mark.parametrize(
@@ -24,10 +25,10 @@ def test_a_preset_may_hold_every_field_but_the_image_that_a_user_names(field: Fi
     ],
 )
 def test_what_a_field_offers_is_a_key_of_the_settings_and_a_trait(section: str):
-    assert section in SettingsModel.model_fields
+    assert section in list_keys(SettingsModel)
     assert section in SETTING_TRAITS
 
 
 @pytest.mark.parametrize("field", POLICY_CHOICES, ids=lambda field: field.name)
 def test_rules_list_the_choices_that_they_may_restrict(field: ChoiceField):
-    assert field.section in RuleEntry.model_fields
+    assert field.section in list_keys(Rule)

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, NamedRule
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 
@@ -205,8 +205,8 @@ def test_null_in_rules_and_pools_counts_as_left_out():
     pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
     found = Settings.parse({"policy": policy, "pools": pools}).build_configured().policy
     assert found is not None
-    assert (found.default.gpus, found.groups) == ({"*": GPUTypeRule()}, {"ml": Rule()})
-    assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == ({"*"}, UNLIMITED)
+    assert (found.default.gpus, found.groups) == ({"*": GPUTypeRule()}, {"ml": NamedRule()})
+    assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == (("*",), UNLIMITED)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.value_types import list_keys
 from gpuspawner.settings import Settings
-from gpuspawner.settings.gpu import build_accelerator_table
+from gpuspawner.settings.accelerators import build_accelerator_table
 from gpuspawner.settings.models import SettingsModel
-from gpuspawner.settings.parsing import drop_nulls, find_emptied_mappings
+from gpuspawner.settings.parsing import find_emptied_mappings
 
 IMAGE = {"image": "lab:1"}
 GPU = {"resource": "nvidia.com/gpu"}
@@ -53,7 +54,7 @@ def problems(raw: Any) -> dict[str, str]:
             {"policy": {"default": {"gpus": {"t4": {}}}}},
         ),
         ({"queue": {"local_queue": "q", "timeout": None}}, {"queue": {"local_queue": "q"}}),
-        (dict.fromkeys(SettingsModel.model_fields), {}),
+        (dict.fromkeys(list_keys(SettingsModel)), {}),
     ],
 )
 def test_null_counts_as_left_out(with_nulls: Any, without: Any):
@@ -93,6 +94,9 @@ def test_labels_that_are_all_null_do_not_stand_for_all_nodes():
 
 
 def test_other_values_than_mappings_are_left_to_validation():
-    assert drop_nulls({"images": [None]}, SettingsModel) == {"images": [None]}
+    assert problems({"images": [None]}) == {"images": "must be a mapping, not a list"}
+    assert problems({"images": {"i": {**IMAGE, "architectures": [None]}}}) == {
+        "images.i.architectures.0": "must be a text, not null"
+    }
     assert not list(find_emptied_mappings({"gpus": [], "policy": {"groups": 3, "default": [1]}}))
     assert not list(find_emptied_mappings(None))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from gpuspawner.core.catalog.policy_model import UNLIMITED
+from gpuspawner.core.catalog.policy_model import UNLIMITED, Rule
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
-from gpuspawner.settings.policy import RuleEntry
 
 ANY_OTHER = "must be *, a list of GPU types, or a mapping of GPU types and their limits"
 A_NUMBER = "must be a whole number from 0 on, or unlimited"
@@ -22,22 +22,22 @@ A_NUMBER = "must be a whole number from 0 on, or unlimited"
         ({"gpus": ["t4", "*"]}, "gpus", ["t4", "*"]),
         ({"gpus": {"t4": {}, "*": {"max_gpus": 1}}}, "gpus", ["t4", "*"]),
         ({"gpus": []}, "gpus", []),
-        ({"images": "*"}, "images", ["*"]),
-        ({"images": ["torch"]}, "images", ["torch"]),
+        ({"images": "*"}, "images", ("*",)),
+        ({"images": ["torch"]}, "images", ("torch",)),
         ({"max_gpus": "unlimited"}, "max_gpus", UNLIMITED),
         ({"max_gpus": 0}, "max_gpus", 0),
-        ({"max_runtime": "2h30m"}, "max_runtime", 9000),
-        ({"max_runtime": "unlimited"}, "max_runtime", UNLIMITED),
+        ({"max_runtime": "2h30m"}, "max_runtime_s", 9000),
+        ({"max_runtime": "unlimited"}, "max_runtime_s", UNLIMITED),
         ({}, "gpus", None),
     ],
 )
 def test_a_rule_is_written_as_is_handy(rule: dict[str, Any], key: str, expected: object):
-    found = getattr(RuleEntry.model_validate(rule), key)
+    found = getattr(TypeAdapter(Rule).validate_python(rule), key)
     assert (list(found) if isinstance(found, dict) else found) == expected
 
 
 def test_amounts_may_be_unlimited_at_the_top():
-    rule = RuleEntry.model_validate(
+    rule = TypeAdapter(Rule).validate_python(
         {"cpu": {"min": 1, "max": "unlimited"}, "memory": {"min": "1G", "max": "unlimited"}}
     )
     assert rule.cpu is not None

@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from gpuspawner.cli.common.findings import FilePosition, Severity
+from gpuspawner.cli.common.findings import FilePosition
 from gpuspawner.cli.values.yaml_reader import YAMLDocument, read_yaml
 
 SELF = "contains itself, by an alias of its own anchor"
@@ -84,45 +84,8 @@ def test_merge_keys_take_over_what_is_not_said():
     assert (plain["c"], plain["d"]) == ({"p": 1, "q": 1, "r": 3}, {"q": 2, "r": 2})
 
 
-@pytest.mark.parametrize(
-    ("text", "plain", "lines"),
-    [
-        ("c: {a: 1, <<: *x}", {"a": 2, "b": 1}, [3]),
-        ("c: {<<: *x, a: 1}", {"a": 1, "b": 1}, []),
-        ("c: {<<: *x, <<: *z}", {"a": 3, "b": 1}, [3]),
-        ("c: {<<: [*x, *z]}", {"a": 2, "b": 1}, []),
-        ("c: {a: 2, <<: *x}", {"a": 2, "b": 1}, []),
-    ],
-    ids=["merge last", "merge first", "two merges", "merge of a list", "same value"],
-)
-def test_merge_keys_are_applied_in_their_order_as_helm_does(text: str, plain: object, lines: list[int]):
-    document = read_yaml(f"x: &x {{a: 2, b: 1}}\nz: &z {{a: 3}}\n{text}", file="f")
-    told = [(each.path, each.severity, each.place and each.place.line) for each in document.flaws]
-    assert (document.tree.plain["c"], told) == (plain, [("c.a", Severity.WARNING, line) for line in lines])
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "column"),
-    [
-        ("%YAML 1.2\n---\na: 1\n", 1, 1),
-        ('a: "a\\/b"', 1, 7),
-        ('a: "\\ud800"', 1, 4),
-        ('\na: {"\\udfff": 1}', 2, 5),
-        ('a: "\\U00110000"', 1, 7),
-        ("a: !!null foo", 1, 4),
-        ("a: !!bool foo", 1, 4),
-        ("a: !!str [1]", 1, 4),
-        ("a: !x [1]", 1, 4),
-        ("a: !!map [1]", 1, 4),
-    ],
-)
-def test_what_helm_refuses_is_refused_at_its_place(text: str, line: int, column: int):
-    assert [(where, at) for where, at, _, _ in flaws(read_yaml(text, file="f"))] == [(line, column)]
-
-
-@pytest.mark.parametrize("text", ["%YAML 1.1\n---\na: 1", "a: !!seq [1]", "a: !!bool yes", "a: !!null ~", "a: '\\/'"])
-def test_what_helm_reads_is_not_refused(text: str):
-    assert flaws(read_yaml(text, file="f")) == []
+def test_a_character_that_does_not_exist_is_refused_at_its_place():
+    assert [(line, column) for line, column, _, _ in flaws(read_yaml('a: "\\U00110000"', file="f"))] == [(1, 7)]
 
 
 def test_an_anchor_may_be_defined_anew():
@@ -137,7 +100,6 @@ def test_an_anchor_may_be_defined_anew():
         ("a: &a\n  <<: *a\n", (1, 4, "a", SELF)),
         ("a: {<<: 3}", (1, 9, "a.<<", "must be an alias of a mapping, or a list of them: << takes its keys over")),
         ("a: !secret x", (1, 4, "a", "has the tag !secret, which means nothing in values; leave it out")),
-        ("a: !!set {b}", (1, 4, "a", "has the tag !!set, which means nothing in values; leave it out")),
         ("~: 1", (1, 1, "", "has a key that is empty or null; write it in quotes")),
         ("a: {{ .Values.x }}: 1", None),
         ("a: 1\n---\nb: 2\n", (3, 1, "", "is a second document in the file: Helm 3 reads only the first one")),
@@ -149,15 +111,6 @@ def test_an_anchor_may_be_defined_anew():
 def test_values_that_helm_does_not_read_as_meant_are_reported(text: str, told: tuple[int, int, str, str] | None):
     found = flaws(read_yaml(text, file="f"))
     assert found == [told] if told else found != []
-
-
-@pytest.mark.parametrize("number", ["0x" + "f" * 9_999, "0" + "7" * 10_000, "1." + "1" * 9_999, "1e" + "1" * 9_999])
-@pytest.mark.parametrize(("text", "place"), [("a: {}", (1, 4)), ("? {}\n: 1", (1, 3))])
-def test_a_number_that_cannot_be_read_is_reported_and_stays_a_text(number: str, text: str, place: tuple[int, int]):
-    document = read_yaml(text.format(number), file="f")
-    path = "a" if text.startswith("a") else ""
-    assert flaws(document) == [(*place, path, f"is no number that can be read: {number[:39] + '…'!r}")]
-    assert number in (document.tree.plain if path == "" else document.tree.plain.values())
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "a: 1\n---\n", "\ufeffa: 1"])
@@ -173,7 +126,7 @@ def test_aliases_of_aliases_are_not_followed_without_end():
     assert (document.is_read, document.tree.plain) == (False, {})
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 5000, "a: " + "[" * 150 + "]" * 150, "a: " + "{a: " * 400])
+@pytest.mark.parametrize("text", ["a: " + "[" * 5000 + "]" * 5000, "a: " + "{a: " * 5000])
 def test_endless_nesting_is_reported(text: str):
     document = read_yaml(text, file="f")
     assert (len(document.flaws), document.is_read) == (1, False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.combined_types import CombinedType, combine_types, merge_matches
+from gpuspawner.core.catalog.combined_types import combine_types, merge_matches
 from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Toleration
 
@@ -36,7 +36,7 @@ def own(**changes: Any) -> GPUType:
 
 def united(*any_of: str, min_gib: int | None = None, **changes: Any) -> GPUType | None:
     least = None if min_gib is None else min_gib * GIB
-    return combine_types(CombinedType(gpu=own(**changes), any_of=any_of, min_memory_bytes=least), GPUS)
+    return combine_types(own(any_of=any_of, min_memory_bytes=least, **changes), GPUS)
 
 
 def members(found: GPUType | None) -> list[str]:
@@ -54,6 +54,7 @@ def test_any_of_some_types_stands_for_all_of_them():
         memory_bytes=40 * GIB,
         description="Any of A100 and H100.",
         tolerations=(Toleration(key="a"), Toleration(key="b")),
+        any_of=("a100", "h100"),
         members=(A100, H100),
     )
 
@@ -102,7 +103,7 @@ def test_what_the_types_say_is_kept_where_it_can_be():
         max_runtime_s=9,
     )
     other = replace(H100, environment={"A": "1", "B": "2"}, note="n", start_timeout_s=9, max_runtime_s=5)
-    found = combine_types(CombinedType(gpu=own(), any_of=("a", "b")), {"a": one, "b": other})
+    found = combine_types(own(any_of=("a", "b")), {"a": one, "b": other})
     assert found is not None
     kept = (found.environment, found.runtime_class, found.shm, found.note, found.start_timeout_s, found.max_runtime_s)
     assert kept == ({"A": "1"}, "nvidia", 0.5, "n", 9, 5)
@@ -126,7 +127,7 @@ def test_a_choice_leaves_out_types_whose_override_it_would_lose(
     union: Any, of_types: Any, own_word: Any, expected: Any
 ):
     both = {slug: replace(A100, slug=slug, overrides=each) for slug, each in zip(("a", "b"), of_types, strict=True)}
-    found = combine_types(CombinedType(gpu=own(overrides=own_word), **union), both)
+    found = combine_types(own(overrides=own_word, **union), both)
     assert (None if found is None else (members(found), found.overrides)) == expected
 
 
@@ -142,7 +143,7 @@ def test_a_choice_leaves_out_types_whose_override_it_would_lose(
 )
 def test_a_choice_is_spot_where_all_types_are_or_the_admin_says_so(of_types: Any, own_word: Any, expected: Any):
     gpus = {slug: gpu(slug, spot=spot) for slug, spot in zip("ab", of_types, strict=True)}
-    found = combine_types(CombinedType(gpu=own(spot=own_word), any_of=("a", "b")), gpus)
+    found = combine_types(own(spot=own_word, any_of=("a", "b")), gpus)
     assert found is not None
     assert found.spot is expected
 
@@ -158,7 +159,7 @@ def test_a_choice_is_spot_where_all_types_are_or_the_admin_says_so(of_types: Any
 )
 def test_a_choice_is_linked_as_all_types_are_or_the_admin_says(of_types: Any, own_word: Any, expected: Any):
     gpus = {slug: gpu(slug, interconnect=link) for slug, link in zip("ab", of_types, strict=True)}
-    found = combine_types(CombinedType(gpu=own(interconnect=own_word), any_of=("a", "b")), gpus)
+    found = combine_types(own(interconnect=own_word, any_of=("a", "b")), gpus)
     assert found is not None
     assert found.interconnect == expected
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from gpuspawner.core.catalog.image_reference import parse_reference
-from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image, UnitKind
 from gpuspawner.core.request.field_definitions import Priority
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -86,3 +87,20 @@ def test_the_first_priority_is_the_usual_one():
     assert (
         replace(bare, choices={"priority": {each.slug: each for each in ranks}}).find_default_choice("priority") == "b"
     )
+
+
+def test_a_type_reads_settings_and_knows_their_keys():
+    written = {"match": {"gpu": ["T4", "T4G"], "pool": "a"}, "memory": "16G", "unit": "mig", "new_nodes": "none"}
+    gpu = TypeAdapter(GPUType).validate_python(written)
+    assert (gpu.match, gpu.memory_bytes, gpu.unit, gpu.new_nodes, gpu.given) == (
+        {"gpu": ("T4", "T4G"), "pool": ("a",)},
+        16 << 30,
+        UnitKind.MIG,
+        False,
+        {"match", "memory", "unit", "new_nodes"},
+    )
+
+
+def test_code_may_make_a_type_of_any_values():
+    gpu = GPUType(slug="t4", memory_bytes=-1)
+    assert replace(gpu, max_count=0) == GPUType(slug="t4", memory_bytes=-1, max_count=0)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
@@ -312,7 +311,7 @@ def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected:
 
 
 def test_several_types_are_one_choice_beside_them():
-    either = CombinedType(gpu=own("any", max_count=0), any_of=("t4", "l4"))
+    either = own("any", max_count=0, any_of=("t4", "l4"))
     catalog = made(ConfiguredCatalog(gpus={"t4": own("t4", max_count=2)}, unions={"any": either}), node("L4"))
     assert list(catalog.gpus) == ["t4", "l4", "any"]
     assert [gpu.slug for gpu in catalog.gpus["any"].members] == ["t4", "l4"]
@@ -320,11 +319,11 @@ def test_several_types_are_one_choice_beside_them():
 
 
 def test_a_choice_of_types_that_are_not_there_is_not_offered():
-    assert list(made(ConfiguredCatalog(unions={"any": CombinedType(gpu=own("any"), any_of=("l4",))})).gpus) == []
+    assert list(made(ConfiguredCatalog(unions={"any": own("any", any_of=("l4",))})).gpus) == []
 
 
 def test_servers_without_a_gpu_avoid_the_same_nodes_with_and_without_a_choice_of_several():
-    both = ConfiguredCatalog(unions={"any": CombinedType(gpu=own("any"), any_of=("t4",))})
+    both = ConfiguredCatalog(unions={"any": own("any", any_of=("t4",))})
     assert build_gpu_node_exclusion(made(both, node("T4"))) == build_gpu_node_exclusion(
         made(ConfiguredCatalog(), node("T4"))
     )
@@ -362,7 +361,7 @@ def test_while_a_type_has_no_node_the_table_of_models_says_what_it_can_compute()
 
 def test_a_choice_of_several_types_has_the_platforms_of_all():
     one, other = node("T4", **{DRIVER: "535"}), node("V100", **{DRIVER: "580"})
-    union = CombinedType(gpu=own("any", match={}), any_of=("t4", "v100"))
+    union = own("any", match={}, any_of=("t4", "v100"))
     catalog = made(ConfiguredCatalog(unions={"any": union}), one, other)
     assert catalog.gpus["any"].platforms == (read_platform(one.labels), read_platform(other.labels))
 
@@ -400,7 +399,7 @@ def test_a_type_is_linked_where_a_server_can_have_several_of_its_gpus():
 
 
 def test_a_choice_of_several_types_says_what_is_so_of_all():
-    union = CombinedType(gpu=own("any", match={}), any_of=("t4", "v100"))
+    union = own("any", match={}, any_of=("t4", "v100"))
     nodes = (node("T4", **{SPOT_LABEL: "spot"}), node("V100", **{SPOT_LABEL: "spot"}))
     assert made(ConfiguredCatalog(unions={"any": union}), *nodes).gpus["any"].spot is True
 

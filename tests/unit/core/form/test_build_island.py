@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
+from gpuspawner.core.catalog.combined_types import combine_types
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Platform, Preset, ScaleUp, UnitKind
 from gpuspawner.core.catalog.policy_model import GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.cluster.model import Node, Pod
@@ -53,9 +53,7 @@ SLICE = GPUType(
 )
 SHARED = GPUType(slug="part", display_name="T4", resource="nvidia.com/gpu.shared", vendor="own", unit=UnitKind.SHARED)
 SCALING = replace(CARD, slug="h100", scale_up=ScaleUp(max_nodes=2, gpus_per_node=8, minutes=6))
-EITHER = combine_types(
-    CombinedType(gpu=replace(CARD, slug="any"), any_of=("a100", "h100")), {"a100": CARD, "h100": SCALING}
-)
+EITHER = combine_types(replace(CARD, slug="any", any_of=("a100", "h100")), {"a100": CARD, "h100": SCALING})
 TYPES = tuple(gpu for gpu in (CARD, SLICE, SHARED, SCALING, EITHER) if gpu is not None)
 BARE = Catalog(images={"i": Image(slug="i", display_name="I", image="i:1")}, cpu=None, memory=None)
 FULL = Catalog(

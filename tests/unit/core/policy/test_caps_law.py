@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.model import NO_AMOUNT, GPUType, OwnAmount, OwnResources
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Policy
 from gpuspawner.core.cluster.model import Node
@@ -63,7 +62,7 @@ CONFIGURED = st.builds(
         run_time=CATALOG.run_time,
         gpus={"t4": replace(T4, max_count=most or 1)},
         uncounted=frozenset() if most else frozenset({"t4"}),
-        unions={"either": CombinedType(gpu=replace(EITHER, members=(), max_count=0), any_of=("t4", "a100"))},
+        unions={"either": replace(EITHER, members=(), max_count=0, any_of=("t4", "a100"))},
         presets=CATALOG.presets,
         policy=policy,
         **bounds,

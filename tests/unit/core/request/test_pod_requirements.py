@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL
-from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, KueueQueue
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image
 from gpuspawner.core.catalog.node_labels import MatchExpression
+from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.kueue import QueueReason
-from gpuspawner.core.catalog.model import MAX_LISTED, QueueState
+from gpuspawner.core.catalog.queue import MAX_LISTED, QueueState
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, predict_verdict, starts_now

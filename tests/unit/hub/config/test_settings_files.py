@@ -185,7 +185,7 @@ MISHAPS = {
     "is binary": (lambda path: path.write_bytes(bytes(range(256))), "is no YAML"),
     "is cut off": (lambda path: path.write_text("gpus: {t4: {resource: "), "is no YAML"),
     "holds no settings": (lambda path: path.write_text("- 1"), "must hold a mapping"),
-    "is huge": (lambda path: path.write_text("x: y\n" * 300_000), "is larger than 1 MiB"),
+    "says a key twice": (lambda path: path.write_text("cpu: {max: 1}\ncpu: {max: 2}"), "is there twice"),
 }
 
 

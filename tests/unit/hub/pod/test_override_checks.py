@@ -224,7 +224,7 @@ class SiteSpawner(GPUSpawner):
 def test_traits_of_a_subclass_may_stand_in_an_override_and_are_checked():
     assert SiteSpawner.class_traits()["desks"].name == "desks"
     good = with_preset({"lab_name": "optics", "desks": 4, "floor": None})
-    assert parse_settings(good).model.presets["small"].kubespawner_override["desks"] == 4
+    assert parse_settings(good).model.presets["small"].overrides["desks"] == 4
     wrong = {"lab_name": 4, "desks": 0, "desk": 1}
     assert find_problems(with_preset(wrong)) == [
         (f"{SMALL}.lab_name", "must be a unicode string, not 4"),

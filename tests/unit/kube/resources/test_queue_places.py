@@ -14,7 +14,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from gpuspawner.core.catalog.kueue import QueueReason
-from gpuspawner.core.catalog.model import QueueState
+from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.kube.resources.queue_places import (
     NEW_POD_S,

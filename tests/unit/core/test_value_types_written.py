@@ -5,7 +5,7 @@ import pytest
 
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
-from gpuspawner.settings.value_types import CPU_SCHEMA, MEMORY_SCHEMA, RUN_TIME_SCHEMA, allow_unlimited
+from gpuspawner.core.value_types import CPU_SCHEMA, MEMORY_SCHEMA, RUN_TIME_SCHEMA, allow_unlimited
 
 PARSERS = ((CPU_SCHEMA, parse_cpu), (MEMORY_SCHEMA, parse_memory), (RUN_TIME_SCHEMA, parse_duration))
 WRITTEN = (

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.value_types import (
+from gpuspawner.core.catalog.image_reference import Origin
+from gpuspawner.core.value_types import (
     CPUs,
     LabelKey,
     LabelValue,
     Memory,
-    Origin,
     RunTime,
     Text,
     Title,

@@ -6,8 +6,10 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from gpuspawner.settings.gpu import AcceleratorEntry, build_accelerator_table, load_builtin_accelerators
+from gpuspawner.core.catalog.accelerators import Accelerator
+from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 
 GIB = 1 << 30
 PRODUCT = "nvidia.com/gpu.product"
@@ -15,7 +17,7 @@ RAW = json.loads((files("gpuspawner") / "data" / "accelerators.json").read_text(
 
 
 def memory_of(changes: dict[str, Any], key: str, value: str) -> int | None:
-    entries = {slug: change and AcceleratorEntry.model_validate(change) for slug, change in changes.items()}
+    entries = {slug: change and TypeAdapter(Accelerator).validate_python(change) for slug, change in changes.items()}
     known = build_accelerator_table(entries).find(key, value)
     return None if known is None else known.memory_bytes
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from gpuspawner.settings.models import QueueSetting
+from gpuspawner.core.catalog.queue import KueueQueue
 
 
-def parsed(**keys: Any) -> QueueSetting:
-    return QueueSetting.model_validate({"local_queue": "gpu-queue", **keys})
+def parsed(**keys: Any) -> KueueQueue:
+    return TypeAdapter(KueueQueue).validate_python({"local_queue": "gpu-queue", **keys})
 
 
 def test_a_queue_needs_its_name_alone():
     queue = parsed()
-    assert (queue.local_queue, queue.priority_class, queue.timeout, queue.gpus) == ("gpu-queue", None, None, ["*"])
+    assert (queue.local_queue, queue.priority_class, queue.timeout_s, queue.gpus) == ("gpu-queue", "", None, ("*",))
 
 
 def test_without_a_name_there_is_no_queue():
     with pytest.raises(ValidationError):
-        QueueSetting.model_validate({"timeout": 60})
+        TypeAdapter(KueueQueue).validate_python({"timeout": 60})
 
 
 @pytest.mark.parametrize("name", ["", "GPU", "a b", "-a", "a-", "{username}", "a" * 64, "a\n", 5, None])
