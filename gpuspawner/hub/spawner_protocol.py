@@ -171,16 +171,10 @@ class HubSpawner(Protocol):
         """Return the spawner's state, which JupyterHub stores in its database."""
 
     def has_trait(self, name: str) -> bool:
-        """Return whether the spawner has a trait.
-
-        :param name: name of the trait.
-        """
+        """Return whether the spawner has a trait."""
 
     def trait_defaults(self, name: str) -> Any:
-        """Return the default value of a trait.
-
-        :param name: name of the trait.
-        """
+        """Return the default value of a trait."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
         """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True.

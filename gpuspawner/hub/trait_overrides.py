@@ -12,10 +12,7 @@ from typing import Any
 
 
 def copy_nested(value: Any) -> Any:
-    """Return a copy of nested dicts and lists; other objects in them, such as Kubernetes models, are not copied.
-
-    :param value: any value.
-    """
+    """Return a copy of nested dicts and lists; other objects in them, such as Kubernetes models, are not copied."""
     if isinstance(value, dict):
         return {key: copy_nested(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -27,20 +27,16 @@ from tests.arch.couplings import foreign_reach_ins, mutable_caches, reach_ins, s
 from tests.arch.drawing import draw_texts
 from tests.arch.sources import (
     ROOT,
-    Function,
     Module,
     Modules,
     Result,
     comments,
-    decorators,
     defined_names,
     docstrings,
     find_imports,
     find_origin,
     load_modules,
-    parameters,
     public_functions,
-    public_methods,
     read_sources,
 )
 from tests.arch.unnamed_rows import find_unnamed_rows
@@ -231,65 +227,6 @@ def _imported_names(module: Module, modules: Modules) -> Iterator[tuple[str, str
 # -- documentation -----------------------------------------------------------------------------------------------------
 
 
-def room_interfaces(modules: Modules) -> Iterator[tuple[Module, ast.stmt]]:
-    """Yield the definitions that each package offers to others, with their modules.
-
-    These are the names in its ``__all__``; of a package that has none, the public names of all its modules.
-    """
-    for init in (module for module in modules.values() if module.is_init):
-        offered = dict(defined_names(init.tree.body)).get("__all__")
-        if not isinstance(offered, ast.Assign | ast.AnnAssign) or offered.value is None:
-            yield from (
-                (module, node)
-                for module in modules.values()
-                for name, node in defined_names(module.tree.body)
-                if module.room == init.room and not name.startswith("_")
-            )
-            continue
-        passed_on = {found.bound: found.name for found in find_imports(init, modules)}
-        for name in ast.literal_eval(offered.value):
-            module = find_origin(init.name, name, modules)
-            node = dict(defined_names(module.tree.body)).get(passed_on.get(name, name))
-            if node is not None:
-                yield module, node
-
-
-def interface_parameters(node: ast.stmt) -> Iterator[tuple[str, int, bool]]:
-    """Yield the parameters of a definition: ``function.parameter``, its line, and whether ``:param`` documents it.
-
-    Those of a class are its dataclass fields, what ``__init__`` takes, and the parameters of its public methods. The
-    description of a key of the settings (``setting(…)``) documents its field as well.
-    """
-    if isinstance(node, Function):
-        known = _documented(node)
-        yield from ((f"{node.name}.{name}", node.lineno, name in known) for name in parameters(node, is_method=False))
-    if not isinstance(node, ast.ClassDef):
-        return
-    known = _documented(node)
-    if "dataclass" in decorators(node) or any(ast.unparse(base).endswith("NamedTuple") for base in node.bases):
-        for name, field in defined_names(node.body):
-            text = ast.unparse(field)
-            if isinstance(field, ast.AnnAssign) and not name.startswith("_") and not re.search("ClassVar|init=F", text):
-                yield f"{node.name}.{name}", field.lineno, name in known or " setting(" in text
-    inits = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"]
-    for method in (*inits, *public_methods(node)):
-        own = _documented(method) | (known if method in inits else set())
-        for name in parameters(method, is_method=True):
-            yield f"{node.name}.{method.name}.{name}", method.lineno, name in own
-
-
-def _documented(node: Function | ast.ClassDef) -> set[str]:
-    return set(re.findall(r":param\s+(?:[^:\n]*\s)?\\?\*{0,2}(\w+):", ast.get_docstring(node) or ""))
-
-
-def documented_parameters(modules: Modules) -> Result:
-    # A name may be offered twice: by its own room and by the package above.
-    definitions = {(module.path, node.lineno): (module, node) for module, node in room_interfaces(modules)}
-    found = [(module, *each) for module, node in definitions.values() for each in interface_parameters(node)]
-    missing = [module.at(line, name) for module, name, line, documented in found if not documented]
-    return Result(percent(len(found) - len(missing), len(found)), missing)
-
-
 def vague_words(modules: Modules) -> Result:
     total, found = 0, []
     for module in modules.values():
@@ -336,7 +273,6 @@ ROWS: Mapping[str, Row] = {
     "verbs": Row("public functions that begin with a verb of verbs.txt", Bounds(low=60), functions_with_a_verb, " %"),
     "largest_interface": Row("names that any one room offers", Bounds(high=12), largest_interface),
     "unused_names": Row("offered names that no other room imports", Bounds(high=0), names_that_no_room_imports),
-    "parameters": Row("parameters of room interfaces with :param", Bounds(low=100), documented_parameters, " %"),
     "spawner_any": Row("spawner: Any", Bounds(high=0), spawners_of_any_type),
     "reach_ins": Row("reach-ins into our own private attributes", Bounds(high=0), reach_ins),
     "foreign_reach_ins": Row("reach-ins into those of others but in private_api", Bounds(high=0), foreign_reach_ins),
@@ -359,7 +295,6 @@ LIMITS: Mapping[str, Bounds] = {
     "verbs": Bounds(low=60),
     "largest_interface": Bounds(high=12),
     "unused_names": Bounds(high=0),
-    "parameters": Bounds(low=100),
     "spawner_any": Bounds(high=0),
     "reach_ins": Bounds(high=0),
     "foreign_reach_ins": Bounds(high=0),
@@ -368,7 +303,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=50_100, high=50_300),
+    "lines": Bounds(low=50_000, high=50_200),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

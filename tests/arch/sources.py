@@ -153,16 +153,6 @@ def public_functions(module: Module) -> Iterator[Function]:
             yield from public_methods(node)
 
 
-def parameters(function: Function, *, is_method: bool) -> list[str]:
-    """Return the public parameters of a function, without the instance or class and without ``*args, **kwargs``."""
-    given = function.args
-    names = [each.arg for each in (*given.posonlyargs, *given.args)]
-    if is_method and "staticmethod" not in decorators(function):
-        del names[:1]
-    names += [each.arg for each in (given.vararg, *given.kwonlyargs, given.kwarg) if each is not None]
-    return [name for name in names if not name.startswith("_") and name not in {"args", "kwargs"}]
-
-
 def docstrings(module: Module) -> list[tuple[int, str]]:
     """Return the strings that stand as statements of their own, those below variables included."""
     bodies = [node.body for node in module.nodes if isinstance(node, ast.Module | ast.ClassDef | Function)]

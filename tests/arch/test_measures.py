@@ -221,55 +221,6 @@ def test_the_list_of_verbs_has_no_participles_and_no_comments():
     assert {"told", "held", "#", "A"} & measures.VERBS == set()
 
 
-INTERFACE = '''
-@dataclass(frozen=True)
-class Form:
-    """A form.
-
-    :param title: shown on top.
-    :param int width: in pixels.
-    """
-
-    title: str
-    width: int
-    height: int
-    depth: Annotated[int, setting("In pixels.")]
-    kind: ClassVar[str]
-    _cached: int
-
-    def build(self, rows, *args, **kwargs):
-        """Build it.
-
-        :param rows: of the form.
-        """
-
-    def send(self, *, target): ...
-    @staticmethod
-    def parse(text): ...
-
-class View:
-    """:param one: documented with the class."""
-
-    def __init__(self, one, two): ...
-
-def show(form, _hidden): ...
-def left_out(one): ...
-'''
-
-
-def test_parameters_of_what_a_room_offers_are_found_through_its_init_file():
-    init = "from gpuspawner.core.form.a import Form, View, show\n__all__ = ['Form', 'View', 'show']"
-    modules = load_modules({"gpuspawner/core/form/__init__.py": init, "gpuspawner/core/form/a.py": INTERFACE})
-    found = measures.documented_parameters(modules)
-    assert names(found) == ["Form.height", "Form.send.target", "Form.parse.text", "View.__init__.two", "show.form"]
-    assert found.figure == round(100 * 5 / 10, 1)
-
-
-def test_a_package_without_all_offers_every_public_name():
-    modules = load_modules({"gpuspawner/core/__init__.py": "", **core("def f(one): ...\ndef _g(two): ...")})
-    assert names(measures.documented_parameters(modules)) == ["f.one"]
-
-
 def test_vague_words_are_counted_in_docstrings_and_comments_alone():
     text = '"""Nobody."""\nX = "people"\n"""People, peoples."""\n# whoever\nsomebody = 1\n' + "# word word\n" * 8
     found = measures.vague_words(load_modules(core(text)))

@@ -71,8 +71,6 @@ def build_role_grants(
     """Return the roles of ``helm-values/rbac.yaml``, bound to a ServiceAccount and named after its namespace.
 
     :param documents: YAML documents of ``helm-values/rbac.yaml``.
-    :param account: the hub's ServiceAccount.
-    :param namespace: namespace of the servers.
     :param has_user_namespaces: whether each user has a namespace; if true, each Role becomes a ClusterRole.
     """
     if has_user_namespaces:

@@ -286,7 +286,6 @@ def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, Trai
     The path is the YAML path of the section that contains the override. The values are those of the override.
 
     :param slug: key of the preset.
-    :param preset: the preset.
     """
     yield f"presets.{slug}", preset.overrides
     for name, choice in preset.choices.items():

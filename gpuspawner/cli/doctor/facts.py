@@ -111,10 +111,7 @@ class ClusterFacts:
     probe_results: tuple[ProbeResult, ...] = ()
 
     def list_objects(self, kind: ObjectKind) -> tuple[KubernetesObject, ...]:
-        """Return the objects of a kind, or () if ``doctor`` cannot read them.
-
-        :param kind: kind of the objects.
-        """
+        """Return the objects of a kind, or () if ``doctor`` cannot read them."""
         return self.read.get(kind, ())
 
     def lacks(self, kind: ObjectKind, name: str) -> bool:
@@ -122,7 +119,6 @@ class ClusterFacts:
 
         If ``doctor`` cannot read objects of the kind, the result is False.
 
-        :param kind: kind of the object.
         :param name: ``metadata.name``.
         """
         return kind in self.read and name not in map(get_object_name, self.read[kind])
@@ -148,7 +144,6 @@ def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], n
     """Return the admission webhooks that the API server must reach to create a pod in a namespace.
 
     :param read: objects by kind.
-    :param namespace: namespace of the servers.
     """
     labels = {_NAMESPACE_NAME_LABEL: namespace}
     for each in read.get(ObjectKind.NAMESPACES, ()):

@@ -118,7 +118,6 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
     """Return the configuration that the chart gives the hub's spawners.
 
     :param values: the chart's values, without its defaults.
-    :param namespace: namespace of the servers.
     :raises SettingsError: a value that this function reads has the wrong type.
     """
     _check_sections(values)

@@ -142,7 +142,6 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
     taints, other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod;
     only Karpenter knows whether the cloud offers a large enough machine.
 
-    :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
@@ -166,7 +165,6 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     pod first. An autoscaler may need fewer nodes, so the pod may have room although the result is False. If Karpenter
     chooses the machines, :func:`has_capacity_left` gives the result.
 
-    :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
     :param ahead: pending pods that start before ``pod``; those that cannot run on the pool's nodes are ignored.
     """
@@ -192,7 +190,6 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
     The result is False if the size, labels or taints of these nodes exclude the pod, or if the pool's limits do.
 
-    :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
     """
     return not _is_ruled_out(scalable_pool, pod)
@@ -203,9 +200,6 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
     The function ignores the pod's requests. It checks the tolerations only for a Karpenter NodePool, because
     only a Karpenter NodePool declares the taints of its new nodes.
-
-    :param scalable_pool: the node pool.
-    :param constraints: the pod's constraints.
     """
     machines = scalable_pool.machines
     if machines is not None and not tolerates_taints(Node(name="", taints=machines.taints), constraints.tolerations):
@@ -221,7 +215,6 @@ def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> Scala
     (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), the pool stays unchanged, because Karpenter cannot predict
     these resources.
 
-    :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.
     """
     machines = scalable_pool.machines
@@ -237,7 +230,6 @@ def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
 
     :param scalable_pool: a node pool. The result is False for a pool from a ``scale_up`` setting, because this is no
         Karpenter NodePool.
-    :param gpu: a GPU type.
     """
     machines = scalable_pool.machines
     if machines is None or not may_fit_machine(machines, {gpu.resource: 1}):

@@ -84,8 +84,6 @@ def group_nodes_by_type(
 ) -> tuple[TypeNodes, ...]:
     """Return the nodes of each GPU type, in the types' order.
 
-    :param gpus: GPU types.
-    :param nodes: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
     :param layout: further properties that the nodes of a pool must share. Use few different layouts: ``nodes`` keeps
         the pools of only a few.

@@ -188,7 +188,6 @@ class Rule(FromSettings):
         """Return whether the rule allows a choice in a form field, for example one image.
 
         :param name: name of the field.
-        :param slug: slug of the choice.
         """
         slugs = self.choices.get(name)
         return slugs is None or slug in slugs or ANY in slugs
@@ -296,7 +295,6 @@ class Policy(FromSettings):
     def admits(self, person: Person, *key: str) -> bool:
         """Return whether ``allowed_groups`` and ``allowed_users`` of an image, GPU type or preset let a user choose it.
 
-        :param person: the server's user.
         :param key: the :data:`AccessKey` of the choice.
         """
         access = self.access.get(key)

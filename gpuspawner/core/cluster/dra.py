@@ -403,11 +403,7 @@ class DeviceCounter:
         self._pools: dict[_DevicePoolId, tuple[list[ResourceSlice], OfferedDevices]] = {}
 
     def count_devices(self, classes: Iterable[DeviceClass], slices: Iterable[ResourceSlice]) -> OfferedDevices:
-        """Return the number of DRA devices of each extended resource on each node.
-
-        :param classes: all DeviceClasses.
-        :param slices: all ResourceSlices.
-        """
+        """Return the number of DRA devices of each extended resource on each node."""
         by_resource = _select_newest_classes(classes)
         if by_resource != self._by_resource:
             self._by_resource, self._pools = by_resource, {}

@@ -138,11 +138,7 @@ def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a pod affinity term selects a pod, or None if that depends on unknown labels of its namespace.
-
-    :param namespace: namespace of the pod to select.
-    :param labels: labels of the pod to select.
-    """
+    """Return whether a pod affinity term selects a pod, or None if that depends on unknown labels of its namespace."""
     return covers_namespace(term, namespace) if selects_labels(term.selector, labels) else False
 
 
@@ -161,9 +157,6 @@ def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str
     """Return whether a pending pod's affinity term selects another pod, or None if that is unknown.
 
     Like :func:`selects_pod`, but with :func:`may_cover_namespace` as the check of the namespace.
-
-    :param namespace: namespace of the pod to select.
-    :param labels: labels of the pod to select.
     """
     return may_cover_namespace(term, namespace) if selects_labels(term.selector, labels) else False
 
@@ -239,9 +232,6 @@ def names_existing_nodes(constraints: PodConstraints, nodes: Iterable[Node]) -> 
 
     The pod's own node selector or affinity may name nodes, or a volume may, such as one on a node's local disk. No new
     node has the name or the hostname of an existing node.
-
-    :param constraints: the pod's constraints.
-    :param nodes: all nodes.
     """
     selector = constraints.node_selector.get(_HOSTNAME)
     own = () if selector is None else (_build_hostname_terms(selector),)

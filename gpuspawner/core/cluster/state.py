@@ -110,10 +110,7 @@ class Occupancy:
             self._equip_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node if it is known. Its pods stay until :meth:`remove_pod` removes them.
-
-        :param name: name of the node.
-        """
+        """Remove a node if it is known. Its pods stay until :meth:`remove_pod` removes them."""
         if self._plain_nodes.pop(name, None) is None:
             return
         self._set_held(name, _NO_AMOUNTS)
@@ -211,11 +208,7 @@ class Occupancy:
         self.generation += 1
 
     def remove_pod(self, namespace: str, name: str) -> None:
-        """Remove a pod if it is known.
-
-        :param namespace: namespace of the pod.
-        :param name: name of the pod.
-        """
+        """Remove a pod if it is known."""
         pods = self._pods.get(namespace, {})
         pod = pods.pop(name, None)
         if pod is None:
@@ -233,18 +226,11 @@ class Occupancy:
         return self._sorted
 
     def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod, or None if it is unknown.
-
-        :param namespace: namespace of the pod.
-        :param name: name of the pod.
-        """
+        """Return a pod, or None if it is unknown."""
         return self._pods.get(namespace, {}).get(name)
 
     def get_node(self, name: str) -> Node | None:
-        """Return a node by name, or None if it is unknown.
-
-        :param name: name of the node.
-        """
+        """Return a node by name, or None if it is unknown."""
         return self.node_groups.get(name)
 
     @property

@@ -273,10 +273,7 @@ def collect_volumes(
 ) -> ClusterVolumes:
     """Build the known volumes of the cluster and the volume limits of CSI drivers from Kubernetes objects.
 
-    :param csi_nodes: the CSINodes.
     :param persistent_volumes: the PersistentVolumes; None if unknown.
-    :param attachments: the VolumeAttachments.
-    :param classes: the StorageClasses.
     """
     known = None if persistent_volumes is None else {each.name: each for each in persistent_volumes}
     attached: dict[str, set[Volume]] = {}

@@ -320,10 +320,7 @@ def _build_slug(base: str, suffix: str) -> str:
 
 
 def find_unit(offer: NodeGPU) -> UnitKind:
-    """Return what one unit of a node's GPU resource is; AMD's partitions are slices, as those of MIG.
-
-    :param offer: the node's GPU.
-    """
+    """Return what one unit of a node's GPU resource is; AMD's partitions are slices, as those of MIG."""
     if offer.shared:
         return UnitKind.SHARED
     return UnitKind.MIG if offer.profile is not None else UnitKind.CARD
@@ -366,7 +363,6 @@ def _get_display_order(gpu: GPUType) -> tuple[int, int, str]:
 def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) -> tuple[tuple[Node, ...], ...]:
     """Return nodes grouped by extended resources, taints and GPU labels, in order of first appearance.
 
-    :param nodes: all nodes.
     :param labels: names of further labels. All nodes of a group have the same values of these labels.
     """
     all_nodes = tuple(nodes)
@@ -456,10 +452,7 @@ GPU_NODE_LABELS = (
 
 
 def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
-    """Return the name of a label that shows that a node has GPUs, or None if no label does.
-
-    :param labels: all labels of the node.
-    """
+    """Return the name of a label that shows that a node has GPUs, or None if no label does."""
     return next((key for key in GPU_NODE_LABELS if labels.get(key, "false") != "false"), None)
 
 

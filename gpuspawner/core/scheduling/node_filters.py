@@ -46,7 +46,6 @@ def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, 
     The result also contains :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
 
     :param needs: the amounts that the pod needs.
-    :param node: the node.
     :param requested: resource → amount that is already taken on the node.
     """
     return (

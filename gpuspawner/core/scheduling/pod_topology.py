@@ -81,7 +81,6 @@ class MatchingDomains:
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
         """Return whether a topology domain certainly still has a matching pod after a preemption on one node.
 
-        :param domain: the topology domain.
         :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return _is_held(self._sure.get(domain), without)
@@ -91,7 +90,6 @@ class MatchingDomains:
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
-        :param domain: the topology domain.
         :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)

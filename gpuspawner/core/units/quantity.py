@@ -132,18 +132,12 @@ def parse_whole_units(value: object) -> int:
 
 
 def format_memory(size_bytes: int) -> str:
-    """Return an exact amount of memory for users: ``16 GiB``, ``1.5 GiB``. In English, :func:`parse_memory` accepts it.
-
-    :param size_bytes: bytes.
-    """
+    """Return an exact amount of memory for users: ``16 GiB``. In English, :func:`parse_memory` accepts it."""
     return show_decimals(_format_memory(size_bytes))
 
 
 def format_memory_lazy(size_bytes: int) -> LazyDecimals:
-    """Return :func:`format_memory`'s text for a message that is cached for several languages.
-
-    :param size_bytes: bytes.
-    """
+    """Return :func:`format_memory`'s text for a message that is cached for several languages."""
     return LazyDecimals(_format_memory(size_bytes))
 
 
@@ -173,10 +167,7 @@ def format_bare_cpus(millis: int) -> str:
 
 
 def format_memory_option(size_bytes: int) -> str:
-    """Return an amount of memory in the notation of user options: ``16G``, in the largest unit that needs no decimals.
-
-    :param size_bytes: bytes.
-    """
+    """Return an amount of memory as user options have it: ``16G``, in the largest unit that needs no decimals."""
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"
@@ -229,7 +220,6 @@ def format_exact_cpus(millis: int) -> str:
 def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
     """Return memory rounded to tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB, return it exactly.
 
-    :param size_bytes: bytes.
     :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts).
     """
     if size_bytes < _MIN_ROUNDED_BYTES:

@@ -246,7 +246,6 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        :param constraints: the pod's constraints.
         :param number: how many other kinds of pods were compared before; from ``_MAX_EXACT_CHOICES`` on, compare this
             one only with the type's labels.
         """

@@ -10,10 +10,7 @@ from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return a verdict as one or two sentences, such as "Will wait: all 8 are in use. You'd be next in line.".
-
-    :param verdict: the verdict.
-    """
+    """Return a verdict as one or two sentences, such as "Will wait: all 8 are in use. You'd be next in line."."""
     match verdict.outcome:
         case Outcome.NOW:
             return _format_now(verdict)
@@ -31,10 +28,7 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def format_verdict_label(verdict: Verdict) -> str:
-    """Return a verdict in a few words without a period, such as "Starts now: room for 3".
-
-    :param verdict: the verdict.
-    """
+    """Return a verdict in a few words without a period, such as "Starts now: room for 3"."""
     match verdict.outcome:
         case Outcome.NOW if verdict.places is None:
             return gettext("Starts now")

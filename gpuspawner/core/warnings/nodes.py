@@ -74,7 +74,6 @@ def find_node_warnings(
     gpuspawner cannot count. The function skips nodes that are unready or have a temporary taint, because their GPUs may
     still appear.
 
-    :param nodes: all nodes.
     :param catalog: the catalog built from these nodes.
     :param table: the known GPU models.
     :param tolerations: tolerations that every server has, besides those of the GPU types.
@@ -193,8 +192,6 @@ def describe_devices(slices: Iterable[ResourceSlice]) -> dict[str, str]:
     """Return node → the devices that DRA drivers publish there, as text: ``8 devices of the DRA driver …``.
 
     Devices of networks, and devices that several nodes can use, are left out.
-
-    :param slices: all ResourceSlices.
     """
     found: dict[str, dict[str, list[Device]]] = {}
     for device_slice in slices:

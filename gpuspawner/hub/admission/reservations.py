@@ -117,7 +117,6 @@ class Reservations:
         The reservations of earlier starts of the server stay until these starts have ended: until then, an earlier
         start may still create its pod.
 
-        :param spawner: the spawner of the server.
         :param server: the server, with the GPUs and pools (GPUs that groups share) that it will use.
         """
         self._forget_other_loops()
@@ -131,8 +130,6 @@ class Reservations:
 
         Without the pod in the reflector, the reservation ends :data:`UNSEEN_POD_S` seconds after this call, but not
         before the start ends. If the API server refuses the pod, the reservation ends with the start.
-
-        :param spawner: the spawner of the server.
         """
         start = next((start for start in reversed(self._starts) if start.spawner is spawner), None)
         if start is None:
@@ -151,8 +148,6 @@ class Reservations:
         """Let a GPU reservation end with its start, if KubeSpawner's reflector has the start's pod.
 
         The pod then counts instead. If the reflector lacks the pod, change nothing.
-
-        :param spawner: the spawner of the server.
         """
         starts = [start for start in self._starts if start.spawner is spawner and start.unseen_until]
         if starts and has_read_pods(spawner):

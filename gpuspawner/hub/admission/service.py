@@ -54,7 +54,6 @@ class UserGroups:
         If the settings name a group of the hub exactly, groups whose names differ from it only in case or in Unicode
         form are left out. If the database is not readable, the ``groups`` of the result are None.
 
-        :param spawner: the user's spawner.
         :param policy: all policy rules of the admin.
         """
         if policy is not self._policy:
@@ -79,7 +78,6 @@ class UserGroups:
 
         Users without groups are missing from the mapping.
 
-        :param names: names of the users.
         :param spawner: any spawner of the hub, for its database session.
         """
         if spawner.db is None:
@@ -175,7 +173,6 @@ class AdmissionService:
     async def find_allowance(self, spawner: HubSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
         """Return what the spawner's user may choose now, by policy, GPU limits and quotas.
 
-        :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
         :param is_start: True for a start of the spawner's server, False for the spawn form. At a start, the GPU limits
             do not count the GPUs of the spawner's server. For the form, they do not count the GPUs of the server that
@@ -191,7 +188,6 @@ class AdmissionService:
         The hub caches namespace quotas for a few seconds. If a cached quota is too small for the choice, the hub reads
         the quota again and repeats the check.
 
-        :param spawner: the user's spawner.
         :param options: the user options, any JSON value. Options that the admin lists in the trait ``extra_options``
             are returned unchanged.
         :param offer: the catalog of choices and the cluster's state.

@@ -364,7 +364,6 @@ class OfferFactory:
     ) -> Offer:
         """Return what users can choose now, and the state of the cluster.
 
-        :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
         :param own: CPU, memory and GPUs in KubeSpawner's traits, which apply where gpuspawner's settings have no value.

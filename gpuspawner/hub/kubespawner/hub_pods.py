@@ -76,10 +76,7 @@ IsOwnPod = Callable[[Mapping[str, Any]], bool]
 
 
 def find_pod(spawner: HubSpawner) -> Mapping[str, Any] | None:
-    """Return the JSON of a server's pod from KubeSpawner's reflector, or None if the reflector has no such pod.
-
-    :param spawner: the spawner of the server.
-    """
+    """Return the JSON of a server's pod from KubeSpawner's reflector, or None if the reflector has no such pod."""
     reflector = spawner.pod_reflector
     return None if reflector is None else reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
 
@@ -267,8 +264,6 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
     This function is faster: it sorts only the pod's own events, whereas the property sorts the events of all pods.
 
-    :param events: the events of all pods.
-    :param name: the pod's name.
     :param after: uid of an event; only later events are returned. If ``after`` is None, or if no event of the pod has
         this uid, all events of the pod are returned.
     """

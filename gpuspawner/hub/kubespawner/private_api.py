@@ -469,7 +469,6 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
     """Validate a value as traitlets does at an assignment, without assigning it.
 
     :param trait: a trait of any class.
-    :param value: the value.
     :param owner: the object that traitlets passes to the trait's validators.
     :raises TraitError: the trait does not accept the value. Validators may raise other exceptions.
     """
@@ -502,7 +501,6 @@ class PodCreatingAPI(CoreV1Api):
     async def create_namespaced_pod(self, namespace: str, body: Any, **options: Any) -> Any:
         """Create a pod; see ``CoreV1Api.create_namespaced_pod``.
 
-        :param namespace: namespace of the pod.
         :param body: the pod as a model of the client, or as a dict.
         :param options: options of the request.
         :returns: the created pod as a model of the client; None inside :func:`create_for_kubespawner`.

@@ -155,7 +155,6 @@ class SpawnMeter:
 def begin_measuring(spawner: HubSpawner, gpu: str, *, elapsed_s: float = 0.0) -> None:
     """Begin to measure a spawner's start; do nothing if it is already measured, or if no start is in progress.
 
-    :param spawner: the spawner of the server.
     :param gpu: metric label of the GPU type.
     :param elapsed_s: seconds since the start began, if an earlier process of the hub began it; else 0.
     """
@@ -173,7 +172,6 @@ def begin_measuring(spawner: HubSpawner, gpu: str, *, elapsed_s: float = 0.0) ->
 def note_gpu(spawner: HubSpawner, gpu: str) -> None:
     """Record the GPU type of a spawner's start, if the start is measured.
 
-    :param spawner: the spawner of the server.
     :param gpu: metric label of the GPU type.
     """
     if spawner.start_state.meter is not None:
@@ -183,7 +181,6 @@ def note_gpu(spawner: HubSpawner, gpu: str) -> None:
 def enter_stage(spawner: HubSpawner, stage: str) -> None:
     """Record that a spawner's start has reached a stage, if the start is measured.
 
-    :param spawner: the spawner of the server.
     :param stage: the stage's name.
     """
     if spawner.start_state.meter is not None:
@@ -193,7 +190,6 @@ def enter_stage(spawner: HubSpawner, stage: str) -> None:
 def note_pod(spawner: HubSpawner, pod: Mapping[str, Any] | None = None) -> None:
     """Record the state of a start's pod, if the start is measured.
 
-    :param spawner: the spawner of the server.
     :param pod: JSON of the pod, or an empty dict for a pod just created; by default the pod in the reflector.
     """
     meter = spawner.start_state.meter

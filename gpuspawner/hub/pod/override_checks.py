@@ -132,7 +132,6 @@ def find_override_fault(name: str, value: object) -> str:
     """Return what KubeSpawner requires of a trait's value, or "" if it accepts the value and builds a pod with it.
 
     :param name: a configurable trait of KubeSpawner.
-    :param value: its value in an override.
     """
     if expected := _describe_expected_type(name, value):
         return f"must be {_AMOUNTS[name]}, not {quote(value)}" if name in _AMOUNTS else f"must be {expected}"

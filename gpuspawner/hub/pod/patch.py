@@ -90,9 +90,6 @@ def apply_choice(spawner: HubSpawner, choice: PodChoice) -> None:
     """Have a spawner build the pod of a choice, until its ``trait_overrides`` are restored.
 
     The trait ``start_timeout`` stays: JupyterHub reads it before the start, so ``apply_user_options`` sets it.
-
-    :param spawner: the spawner of the server.
-    :param choice: the user's choice.
     """
     placement = choice.placement
     for layer in placement.overrides:
@@ -104,7 +101,6 @@ def apply_choice(spawner: HubSpawner, choice: PodChoice) -> None:
 def lay_over(spawner: HubSpawner, override: TraitValues) -> None:
     """Set traits as KubeSpawner does for a profile's ``kubespawner_override``, until they are restored.
 
-    :param spawner: the spawner of the server.
     :param override: name of a trait → its value. A mapping is merged into the trait's mapping; null removes a key. A
         function is the value of a trait such as ``modify_pod_hook``; KubeSpawner would call it for the value.
     """
@@ -158,7 +154,6 @@ def patch_pod(pod: Any, choice: PodChoice) -> Any:
 
     :param pod: the pod as KubeSpawner builds it: a model of the Kubernetes client, whose fields may hold JSON where the
         admin has set ``extra_pod_config`` or ``extra_container_config``.
-    :param choice: the user's choice.
     """
     placement, patched = choice.placement, copy(pod)
     patched.spec, patched.metadata = spec, metadata = copy(pod.spec), copy(pod.metadata)

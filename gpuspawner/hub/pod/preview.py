@@ -45,8 +45,6 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
 
     Setting traits of the copy does not change the original. The copy shares all other attributes with the original, so
     use the copy only to build manifests and forms.
-
-    :param spawner: the user's spawner.
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
@@ -148,8 +146,6 @@ def list_new_claims(spawner: HubSpawner) -> dict[str, str | None]:
 
     The result maps the claim's name to the name of its StorageClass, or to None for the cluster's default class. If
     KubeSpawner creates no claim, the result is empty.
-
-    :param spawner: the spawner of the server.
     """
     return {spawner.pvc_name: spawner.storage_class} if spawner.storage_pvc_ensure else {}
 

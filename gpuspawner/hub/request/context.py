@@ -240,10 +240,7 @@ _TRACKING = frozenset({"gclid", "fbclid"})
 
 
 def build_form_url(spawner: HubSpawner) -> str:
-    """Return the address of a server's spawn page.
-
-    :param spawner: the spawner of the server.
-    """
+    """Return the address of a server's spawn page."""
     name = url_escape_path(spawner.name) if spawner.name else ""
     url: str = url_path_join(spawner.hub.base_url, "spawn", spawner.user.escaped_name, name)
     return url
@@ -252,7 +249,6 @@ def build_form_url(spawner: HubSpawner) -> str:
 def build_prefill_url(spawner: HubSpawner, selection: Selection) -> str:
     """Return a link to a server's spawn page that fills in the form with a selection and does not start the server.
 
-    :param spawner: the spawner of the server.
     :param selection: the selection to fill in.
     """
     # Include empty values, too: if the link lacked a field, the form would show this field's default.

@@ -77,8 +77,6 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     """If JupyterHub has cancelled a start, wait until the start has ended.
 
     A start that has not ended could still create a pod after the hub has stopped the server.
-
-    :param spawner: the spawner of the server.
     """
     spawn = private_api.get_spawn_future(spawner)
     # JupyterHub may stop the server in the start's own task, which must not wait for itself.
@@ -90,10 +88,7 @@ async def wait_for_cancelled_start(spawner: object) -> None:
 
 
 def has_failed_start(spawner: object) -> bool:
-    """Return whether the server's last start was cancelled or has failed.
-
-    :param spawner: the spawner of the server.
-    """
+    """Return whether the server's last start was cancelled or has failed."""
     start = private_api.get_start_future(spawner)
     return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
@@ -104,7 +99,6 @@ def may_have_pod(spawner: HubSpawner, *, is_pod_unseen: bool) -> bool:
     KubeSpawner's reflector alone does not tell whether a pod exists. The reflector may lack a pod that was created
     after the start was cancelled, or after the reflector's watch broke.
 
-    :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod to the API server, but the hub does not know whether the
         pod exists.
     """
@@ -115,8 +109,6 @@ def has_never_run(spawner: HubSpawner) -> bool:
     """Return whether the last start was cancelled or has failed, and no container of its pod has run.
 
     Such a pod can be deleted without a grace period.
-
-    :param spawner: the spawner of the server.
     """
     if not has_failed_start(spawner):
         return False
@@ -132,7 +124,6 @@ async def repeat_until_accepted(spawner: HubSpawner, send: Callable[[], Awaitabl
     refuses them (see :func:`is_refusal`), repeat them for ``k8s_api_request_retry_timeout`` seconds: an API server that
     has just started may refuse a request that it accepts a moment later.
 
-    :param spawner: the spawner of the server.
     :param send: sends the requests once, and returns whether the API server has accepted them.
     :param purpose: what the requests do, for the log, such as ``delete the pod``.
     :raises ApiException: the API server still refuses a request after ``k8s_api_request_retry_timeout`` seconds.
@@ -171,8 +162,6 @@ async def read_pods(spawner: StartingSpawner) -> bool:
 
     If the API server does not answer, wait without a time limit. If the API server refuses the list for longer than
     ``k8s_api_request_retry_timeout`` seconds, return False.
-
-    :param spawner: the spawner of a server.
     """
 
     async def read_once() -> bool:
@@ -199,7 +188,6 @@ async def stop_server(spawner: StartingSpawner, stop: Callable[[bool], Awaitable
     Wait until the pod is gone. While finalizers keep the pod from being deleted, the hub's pages tell the user which
     ones. Without permission to list pods, do not wait, because the hub would never learn that the pod is gone.
 
-    :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.
     :param now: whether to delete the pod without a grace period in any case.
     :raises ApiException: the API server refuses the deletion.
@@ -297,7 +285,6 @@ async def note_end(spawner: StartingSpawner, *, language: Language) -> None:
     exited by itself.
 
     :param spawner: the spawner of the server; its last poll found that the server has ended.
-    :param language: language of the user.
     """
     state = spawner.start_state
     if state.end is not None or not _has_run(spawner):

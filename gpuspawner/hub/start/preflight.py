@@ -272,7 +272,6 @@ class NewClaims:
     async def mark(self, spawner: HubSpawner, claim: Any, *, token: str) -> None:
         """Mark a volume claim with the random ID of the start that is about to create it.
 
-        :param spawner: the spawner of the server.
         :param claim: the claim as a model of the Kubernetes client.
         :param token: the random ID of the start; it becomes an annotation of the claim.
         """
@@ -299,7 +298,6 @@ class NewClaims:
     def forget(self, spawner: HubSpawner, *, token: str) -> None:
         """Forget that a start has created its volume claim; call this when the start ends. The claim then stays.
 
-        :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).
         """
         if self.can_remove(spawner, token=token):
@@ -314,7 +312,6 @@ class NewClaims:
         - No other start has used the claim since.
         - The start has not called :meth:`forget`.
 
-        :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).
         """
         return self._tokens.get(_find_claim_key(spawner)) == token

@@ -68,10 +68,7 @@ _PORT_NAME = "notebook-port"
 
 
 def build_record(spawner: StartingSpawner) -> dict[str, object]:
-    """Return what gpuspawner adds to a spawner's state in JupyterHub's database; may be empty.
-
-    :param spawner: the spawner of the server.
-    """
+    """Return what gpuspawner adds to a spawner's state in JupyterHub's database; may be empty."""
     state = spawner.start_state
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
@@ -277,8 +274,6 @@ async def can_read_pods(spawner: StartingSpawner) -> bool:
     When JupyterHub starts, it polls all servers, and forgets a server whose poll fails. These first polls therefore
     wait until KubeSpawner has listed the pods, or until the API server has refused the list for
     ``k8s_api_request_retry_timeout`` seconds. Later polls wait at most ``k8s_api_request_timeout`` seconds.
-
-    :param spawner: the spawner of the server.
     """
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return True
@@ -291,7 +286,6 @@ async def can_read_pods(spawner: StartingSpawner) -> bool:
 async def wait_for_pod(spawner: StartingSpawner) -> str:
     """Wait until the pod of a resumed start runs and return its URL, as KubeSpawner's start does.
 
-    :param spawner: the spawner of the server.
     :raises ApiException: the API server refuses to create the pod's missing Secret or Service.
     """
     while (pod := find_pod(spawner)) is None:  # noqa: ASYNC110  # KubeSpawner's watch has no event

@@ -227,7 +227,6 @@ _BAR_STEP = 5
 async def stream_progress(spawner: HubSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
     """Yield progress events for one open page: all reports of a start, the past ones first, until the start is over.
 
-    :param spawner: the spawner of the server.
     :param feed: the progress feed of the start.
     """
     reminder = _SlowStartReminder(spawner)
@@ -387,7 +386,6 @@ _BUTTON = Markup(
 def add_cancel_button(spawner: HubSpawner, sentence: str) -> str:
     """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server.
 
-    :param spawner: the spawner of the server.
     :param sentence: plain text of a progress message.
     """
     if _HAS_STOP_BUTTON and not spawner.name:
@@ -398,10 +396,7 @@ def add_cancel_button(spawner: HubSpawner, sentence: str) -> str:
 
 
 def build_api_path(spawner: HubSpawner) -> str:
-    """Return the path of a server in JupyterHub's REST API; a DELETE there stops the server.
-
-    :param spawner: the spawner of the server.
-    """
+    """Return the path of a server in JupyterHub's REST API; a DELETE there stops the server."""
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))
 

@@ -50,9 +50,7 @@ at most this many seconds for other starts' searches."""
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
     """Wait for a start and return its result; cancel the start if it cannot succeed.
 
-    :param spawner: the spawner of the server.
     :param start: KubeSpawner's start.
-    :param feed: the progress feed of the start.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
     :raises ClusterFailure: the start reached its timeout before the API server accepted a dry run of the pod.

@@ -198,7 +198,6 @@ def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | 
     The decoded form is None if the cache ignores the object or cannot decode it.
 
     :param raw: JSON object.
-    :param cache: decodes the object.
     """
     key = find_object_key(raw)
     if key is None:
