@@ -115,7 +115,7 @@ bench-actions: ## Count clicks, keys and scroll steps from the loaded form to St
 	@$(PREPARE) browser
 	@$(RUN) -m bench actions
 
-bench-form: ## Measure what 500 open forms that refresh themselves cost the hub, beside the whole page each time
+bench-form: ## Measure what 500 open forms that refresh themselves cost the hub, and forms with a large profile_list
 	@$(PREPARE) bench
 	@$(RUN) -m bench form
 

@@ -30,7 +30,8 @@ $ curl --request POST --header "Authorization: token $JUPYTERHUB_TOKEN" --header
 
 For a named server, the address ends with `/servers/NAME`. The token needs the scope `start:servers` (JupyterHub 6; in
 JupyterHub 5, `servers`) for this user. With JupyterHub 6, the body may also be `{"display_name": "…", "user_options":
-{…}}`. Without a body, the server starts with the options of its last start.
+{…}}`. Without a body, the server starts with the options of its last start. The options of a
+[profile](../profiles.md#what-is-kubespawners) are KubeSpawner's.
 
 Examples of `user_options`:
 
@@ -87,7 +88,6 @@ Content-Type: application/json
 | `wrong_type`, `not_a_number`, `not_a_reference`, `too_long` | 400 | the value is not of the field's type |
 | `out_of_range`, `off_step` | 400 | a number outside of the bounds, or between two steps |
 | `conflict` | 400 | two fields contradict each other, such as an image and a GPU |
-| `missing` | 400 | `preset`, where only presets may be started |
 | `unsupported_version` | 400 | `v` |
 | `too_large` | 400 | the options together |
 | `image_not_allowed`, `custom_image_not_allowed`, `gpu_not_allowed`, `preset_not_allowed` | 403 | not for this user |
@@ -119,8 +119,8 @@ data: {"progress": 100, "failed": true, "message": "Spawn failed: cpu: CPU must 
 ## Read a choice
 
 `GET /hub/api/users/ada?include_stopped_servers` has `user_options` of each server, as the hub stored them: with `v`,
-with all chosen values instead of a preset's name (unless the preset is fixed), and with `profile`, a summary in
-English. JupyterHub 6 can change stored options with `PATCH`. It does not check them; the next start does.
+with all chosen values instead of a preset's name, and with `profile`, a summary in English. JupyterHub 6 can change
+stored options with `PATCH`. It does not check them; the next start does.
 """
 
 

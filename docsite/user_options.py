@@ -8,7 +8,6 @@ from typing import Any
 
 from gpuspawner.core.request.field_definitions import CPU, FIELDS
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, Field, FieldKind
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import OPTION_FIELDS, OPTIONS_VERSION
 
 EXAMPLES: tuple[Mapping[str, object], ...] = (
@@ -16,7 +15,6 @@ EXAMPLES: tuple[Mapping[str, object], ...] = (
     {"gpu": None, "cpu": "500m", "memory": "2G", "run_time": "2h30m", "shared_memory": "1G", "priority": "low"},
     {"custom_image": "quay.io/jupyter/scipy-notebook:2026-10-01"},
     {"preset": "training", "gpu_count": 2},
-    {"preset": "course", "preset_choices": {"size": "large"}},
     {},
 )
 
@@ -30,8 +28,7 @@ _DURATION_TEXT = rf"^\s*(?=[\d.])({_NUMBER} ?{_D})? ?({_NUMBER} ?{_H})? ?({_NUMB
 
 _DESCRIPTIONS = {
     "v": "Version of the options. Omitted: the current one.",
-    "preset": "Slug of a preset. Other fields replace its values, unless the preset is fixed.",
-    "preset_choices": "Name of a choice of a fixed preset → slug of the entry. A missing choice has its default entry.",
+    "preset": "Slug of a preset. Other fields replace its values.",
     "image": "Slug of an image. Omitted: the preset's, else the first one.",
     "custom_image": "Reference of an image, in place of `image`, if the settings allow `custom_images`.",
     "cpu": "CPU limit: a number of CPUs, or a text such as `500m`.",
@@ -53,11 +50,6 @@ def schema() -> dict[str, Any]:
     fields: dict[str, Any] = {
         "v": {"const": OPTIONS_VERSION},
         "preset": _text(MAX_TEXT_LENGTH),
-        PRESET_CHOICES: {
-            "type": ["object", "string", "null"],
-            "maxLength": 0,
-            "additionalProperties": _text(MAX_TEXT_LENGTH),
-        },
         **{field.name: _KINDS[field.kind](field) for field in FIELDS},
         "profile": {},
     }

@@ -42,9 +42,6 @@ _TEXT = Notation("text")
 _NOTATIONS = {
     "gpuspawner.core.units.quantity.parse_cpu": _CPU,
     "gpuspawner.core.units.quantity.parse_memory": _MEMORY,
-    "gpuspawner.settings.models._parse_preset_cpu": Notation(_CPU.words + _UNLIMITED),
-    "gpuspawner.settings.models._parse_preset_memory": Notation(_MEMORY.words + _UNLIMITED),
-    "gpuspawner.core.units.quantity.round_up_cpu": _CPU,
     "gpuspawner.core.value_types._parse_run_time": _LENGTH,
     "gpuspawner.core.value_types._require_quoted_version": Notation('version in quotes (`"12.8"`)'),
     "gpuspawner.core.value_types.require_quoted_text": _TEXT,

@@ -1,6 +1,6 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 7;
+const VERSION = 8;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.

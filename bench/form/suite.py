@@ -3,7 +3,8 @@
 The forms belong to 500 people. First they refresh themselves as they did before: each gets the whole page, every ten
 seconds. Then they ask for what is new, and again when the hub wants to be asked. Measured is the processor time of the
 hub's process, with all that it does meanwhile. Its work without any form is measured before that. At the end, when
-no pod changes any more, each form asks twice: the second answer is to be that nothing is new.
+no pod changes any more, each form asks twice: the second answer is to be that nothing is new. After that, another hub's
+process shows a large ``profile_list`` on the same cluster: see :mod:`bench.form.profiles`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench.control_plane import ControlPlane, control_plane
+from bench.form import profiles
 from bench.form.clients import Crowd, Tally
 from bench.form.events import PER_S, pod_events
 from bench.form.hub import RunningHub, running_hub
@@ -24,7 +27,7 @@ from bench.scale.churn import Churn
 from bench.scale.populate import Size
 from devcluster.errors import DevclusterError
 
-SIZE = Size(1000, 10_000)
+SIZE = profiles.SIZE
 FORMS = 500
 GPU_TYPES = 24
 IMAGES = 20
@@ -67,7 +70,8 @@ def measure() -> Result:
             found, churn = asyncio.run(_measure(hub, plane))
             if errors := hub.errors():
                 raise DevclusterError("the hub logged errors:\n" + "\n".join(errors[:5]))
-    return _result(found, churn)
+        figures = profiles.measure(plane)
+    return _result(found, churn, figures)
 
 
 async def _measure(hub: RunningHub, plane: ControlPlane) -> tuple[Found, Churn]:
@@ -141,7 +145,7 @@ def choice(number: int) -> dict[str, str]:
     }
 
 
-def _result(found: Found, churn: Churn) -> Result:
+def _result(found: Found, churn: Churn, figures: Mapping[str, float]) -> Result:
     sizes, tally = found.tally.sizes, found.tally
     return Result(
         name="form",
@@ -158,12 +162,14 @@ def _result(found: Found, churn: Churn) -> Result:
             "pause_p50_s": statistics.median(tally.pauses_s),
             "events_per_s": churn.events_per_s,
             "missing_events_percent": max(0.0, 100 * (1 - churn.events_per_s / PER_S)),
+            **figures,
         },
         budgets={
             "hub_cpu_percent": CPU_BUDGET_PERCENT,
             "poll_bytes": POLL_BYTES_BUDGET,
             "quiet_news_percent": 0.0,
             "missing_events_percent": MISSING_EVENTS_BUDGET_PERCENT,
+            **profiles.BUDGETS,
         },
         details={
             "forms": FORMS,
@@ -171,6 +177,7 @@ def _result(found: Found, churn: Churn) -> Result:
             "pods": SIZE.pods,
             "gpu_types": GPU_TYPES,
             "images": IMAGES,
+            "profiles": [profiles.PROFILES, profiles.OPTIONS, profiles.ENTRIES],
             "answers": tally.answers,
             "pages": len(found.page_tally.sizes),
         },

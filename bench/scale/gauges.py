@@ -114,6 +114,7 @@ class Stopwatch:
             "p50_ms": 1000 * cuts[49],
             "p99_ms": 1000 * cuts[98],
             "max_ms": 1000 * max(times_s),
+            "cpu_p50_ms": 1000 * statistics.median(cpu_s),
             "cpu_p99_ms": 1000 * statistics.quantiles(cpu_s, n=100)[98],
         }
 

@@ -1,6 +1,6 @@
 """One subject in a process of its own: answers each line of its standard input with a line of JSON.
 
-    python -m bench.scale.subject store|nodes|reflector|lister
+    python -m bench.scale.subject store|nodes|reflector|lister|profiles
 
 ``KUBECONFIG`` names the cluster. A line is a command and a number (``window 20``); the process ends with its input.
 """
@@ -23,6 +23,7 @@ SUBJECTS = {
     "nodes": ("bench.scale.ours", "store_of_nodes"),
     "reflector": ("bench.scale.peers", "reflector"),
     "lister": ("bench.scale.peers", "lister"),
+    "profiles": ("bench.form.profiles", "profile_cards"),
 }
 MOST_BYTES = 12 * 1024**3
 """Address space of a subject: one that wants more must not take it from the API server on the same machine."""

@@ -12,18 +12,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
-from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client.rest import ApiException
 from kubespawner import KubeSpawner
 from prometheus_client import REGISTRY
 from traitlets import default, observe
 from typing_extensions import override
 
+from gpuspawner.core.catalog.model import NO_RESOURCES
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
-from gpuspawner.core.request.options import parse_form, parse_query, read_typed_amounts, split_form, split_options
-from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.core.warnings.wording import build_warnings_view
+from gpuspawner.core.request.options import (
+    parse_form,
+    parse_query,
+    read_typed_amounts,
+    split_form,
+    split_profile_fields,
+)
+from gpuspawner.hub.admission.profiles import check_profile_options, names_profile
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
@@ -38,9 +43,8 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
-from gpuspawner.hub.form.links import check_link
-from gpuspawner.hub.form.live import build_form
-from gpuspawner.hub.form.profiles import add_verdicts
+from gpuspawner.hub.form.live import build_page
+from gpuspawner.hub.form.profiles import LoadedProfiles, ProfileCards, load_profiles, shows_cards
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
@@ -91,6 +95,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     form_updates = FormUpdates()
     refresh_pace = RefreshPace()
     admission = AdmissionService()
+    cards = ProfileCards()
     _events_access = EventsAccess()
     _gpu_node_exclusion = GPUNodeExclusion()
     settings_files_cache = SettingsFilesCache()
@@ -116,7 +121,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             self._reloading_settings = self.settings_files_cache.get_settings(
                 self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
-        self._parse_settings()
+        self.parse_settings()
         self._stored_options = self.user_options
         self._sent_options = self._read_row_options()
 
@@ -124,44 +129,27 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("options_form")
     def _options_form_default(self) -> Any:
-        if self.shows_own_form:
-            return self._show_form
-        # The default of a subclass's own form is a text, as KubeSpawner's is.
-        if self.profile_list and not self.has_configured_form():
-            return self._show_profiles
-        return super()._options_form_default()
+        return self._show_form if self._has_own_form() else super()._options_form_default()
 
-    async def _show_profiles(self, _: KubeSpawner) -> str:
-        found = self.profile_list
-        profiles = await maybe_future(found(self)) if callable(found) else private_api.list_profiles(self, found)
-        try:
-            judged = await copy_with_group_overrides(self)
-            profiles = await add_verdicts(judged, profiles, offer=await self.make_offer())
-        except Exception:  # log any exception: KubeSpawner's form needs nothing of it
-            self.log.exception("Cannot predict which profiles start")
-        return private_api.render_profiles(self, profiles)
+    def _has_own_form(self) -> bool:
+        return self.has_fields or (shows_cards(self) and not self.has_configured_form())
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Do not make this method a coroutine: JupyterHub may run a coroutine in another task, but take_draft() works
-        # only in the request's own task.
-        return self._render_form(context.take_draft(), context.read_choice_header(), refresh=context.find_refresh())
+        # JupyterHub may run a coroutine in another task, but take_form_request() works only in the request's own.
+        return self._render_form(context.take_form_request())
 
-    async def _render_form(self, draft: context.FormDraft | None, header: Any, *, refresh: Any) -> str:
+    async def _render_form(self, request: context.FormRequest) -> str:
         spawner = await copy_with_group_overrides(self)
         spawner.links = self.links  # The request's query was read by this value, before the groups were known.
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
-        own = split_options(self.user_options, spawner.extra_options).own
-        await check_link(draft, spawner, offer=offer, allowance=allowance, admission=self.admission)
-        view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
-        if refresh is not None:
-            answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
-        with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.
-            warnings = (
-                build_warnings_view(self.admin_warnings.find_warnings(offer, spawner._make_warning_scope()))
-                if context.is_viewer_admin()
-                else None
-            )
+        is_refresh = request.refresh is not None
+        loaded = await load_profiles(self, is_refresh=is_refresh) if shows_cards(self) else LoadedProfiles()
+        view = await build_page(spawner, loaded, offer=offer, allowance=allowance, request=request)
+        if is_refresh:
+            answer_refresh(request.refresh, view, updates=self.form_updates, pace=self.refresh_pace)
+        scope = spawner._make_warning_scope()
+        warnings = self.admin_warnings.build_view(offer, scope) if context.is_viewer_admin() else None
         view = replace(view, flags=warnings, tag=self.form_updates.remember(view))
         return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
@@ -171,10 +159,11 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         context.note_choice_header(change.new)
         context.note_refresh(change.new)
         languages.note_request_language(change.new, choice=self.language)
-        if self.shows_own_form:
+        if self._has_own_form():
             guard_stored_options()
-            asks_first = self.links != STARTS_FROM_LINKS and self.options_form == self._show_form
-            context.take_prefill(change.new, asks_first=asks_first)
+            # A link to a profile alone starts it, as with KubeSpawner.
+            asks_first = self.has_fields and self.options_form == self._show_form and self.links != STARTS_FROM_LINKS
+            context.take_prefill(change.new, asks_first=asks_first, has_profiles=shows_cards(self))
         if change.new is not None:
             self._keep_failed_start(change.new)
             self._follow_start()
@@ -198,13 +187,13 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("options_from_form")
     def _options_from_form_default(self) -> Any:
-        return self._read_form if self.shows_own_form else super()._options_from_form_default()
+        return self._read_form if self._has_own_form() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
         own, extra = split_form(read_typed_amounts(form_data), self.extra_options)
-        draft = context.keep_draft(own)
+        draft = context.keep_draft(own, has_profiles=shows_cards(self))
         return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
 
     @override
@@ -215,7 +204,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
-        return self._admit_form(query_data, parse_query, draft=context.keep_link(query_data))
+        draft = context.keep_link(query_data, has_profiles=shows_cards(self))
+        return self._admit_form(query_data, parse_query, draft=draft)
 
     async def _admit_form(
         self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
@@ -223,6 +213,12 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         spawner = await copy_with_group_overrides(self)
         offer = await spawner.make_offer()
         try:
+            profile, sent = split_profile_fields(sent) if shows_cards(self) else ({}, sent)
+            if profile or not self.has_fields:
+                options = private_api.read_profile_form(self, profile)
+                profiles = (await load_profiles(self)).profiles
+                await check_profile_options(spawner, options, profiles=profiles, offer=offer)
+                return options
             return (await self.admission.admit(spawner, parse(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
@@ -235,7 +231,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        return _apply_user_options if self.shows_own_form else None
+        return _apply_user_options if self.has_fields else None
 
     @override
     async def load_user_options(self) -> None:
@@ -245,13 +241,22 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         """
         self.start_state.has_read_options = True
         offer = await self.make_offer()
-        if self.shows_own_form:
-            await self._apply_fields(offer)
-        else:
+        if self.starts_profile:
             starts.begin_measuring(self, registry.OTHER_LABEL)
             await self.apply_profile(offer.catalog)
-            self.start_state.is_admitted = True
-        self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
+            self.start_state.pending_preflight = partial(self._check_profile_pod, offer=offer)
+        else:
+            await self._apply_fields(offer)
+            self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
+
+    async def _check_profile_pod(self, pod: Any, *, offer: Offer) -> None:
+        try:
+            await self.admit_profile_pod(pod, offer=offer)
+        except SelectionError as error:
+            registry.count_refusal(error.code)
+            raise make_refusal(error) from error
+        self.start_state.is_admitted = True
+        await run_preflight(self, pod, offer=offer)
 
     async def _apply_fields(self, offer: Offer) -> None:
         admission, self.start_state.admission = self.start_state.admission, None
@@ -312,7 +317,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         was_canceled = failure is None and private_api.is_stop_pending(self) and not private_api.is_start_complete(self)
         if self.start_state.is_admitted and not was_canceled:
             self._stored_options = self.user_options
-        elif (was_canceled or failure is not None) and (self.shows_own_form or self.start_state.has_read_options):
+        elif (was_canceled or failure is not None) and (self.start_state.has_read_options or not self.starts_profile):
             # JupyterHub committed the options to its database when the start began, and commits again after
             # clear_state(). Restore the options of the last start that was neither refused nor canceled, unless an
             # admin has changed the options in the database since the start began.
@@ -459,8 +464,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             return
         try:
             draft = await draft_pod(self) if pod is None else pod
-            if not self.shows_own_form:
-                self.note_profile_pod(draft)
             await preflight(draft)
         except Exception:
             self.start_state.is_refused = True
@@ -538,16 +541,9 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
-    def _parse_settings(self) -> ParsedSettings:
+    @override
+    def parse_settings(self) -> ParsedSettings:
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
-
-    @property
-    def shows_own_form(self) -> bool:
-        """Whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # To save time, parse the settings only if the answer depends on them.
-        if self.settings_files or not (self.profile_list or self.has_configured_form()):
-            return True
-        return not self._parse_settings().is_empty
 
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.
@@ -559,8 +555,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
         scope, admins = self._make_warning_scope(), self.trait_overrides
+        # Only the fields put the admin's resources aside.
+        own = read_own_resources(admins) if self.has_fields else NO_RESOURCES
         making = self.offer_factory.make_offer(
-            scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
+            scope.settings, store, image=admins["image"], own=own, answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
             # Policy limits on GPUs need the pods in KubeSpawner's reflector. Start it while `making` runs.
@@ -571,7 +569,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         return offer
 
     def _make_warning_scope(self) -> WarningScope:
-        return WarningScope(self._parse_settings(), parse_admin_tolerations(self.trait_overrides["tolerations"]))
+        return WarningScope(self.parse_settings(), parse_admin_tolerations(self.trait_overrides["tolerations"]))
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
@@ -580,6 +578,9 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     Only the timeout is set now, because JupyterHub reads it before the start. ``load_user_options`` sets all other
     traits, after the admin's hooks.
     """
+    if spawner.profile_list and names_profile(user_options):
+        spawner.user_options = user_options
+        return  # KubeSpawner reads the options at the start
     admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:

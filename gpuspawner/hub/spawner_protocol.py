@@ -157,8 +157,8 @@ class HubSpawner(Protocol):
     start_state: Any
 
     @property
-    def shows_own_form(self) -> bool:
-        """Whether the user chooses in gpuspawner's form, not in a ``profile_list`` or a form of the admin."""
+    def starts_profile(self) -> bool:
+        """Whether the user options are KubeSpawner's, not those of gpuspawner's fields."""
 
     @property
     def has_open_start(self) -> bool:

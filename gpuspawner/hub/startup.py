@@ -48,7 +48,6 @@ always sets ``session_factory``, but only after it has opened its database.
 _NOTHING: Mapping[str, Any] = {}
 
 _watched: WeakSet[JupyterHub] = WeakSet()
-_warned: WeakSet[JupyterHub] = WeakSet()
 
 
 def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTHING) -> None:
@@ -144,13 +143,6 @@ def _check_or_exit(hub: JupyterHub) -> None:
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
     hub.template_vars = {HOME_PAGE_VARIABLE: HomePage(), **hub.template_vars}
-    has_settings = bool(merged.get("settings_files")) or not _parse_settings(merged).is_empty
-    if hub not in _warned and merged.get("profile_list") and has_settings:
-        _warned.add(hub)
-        hub.log.warning(
-            "gpuspawner's form takes the place of KubeSpawner.profile_list, which users do not see any more; remove the"
-            " settings of gpuspawner to go back to it, or profile_list."
-        )
 
 
 def _add_template_folder(paths: Sequence[str], *, hubs: str) -> list[str]:

@@ -14,10 +14,12 @@ a `SettingsError` with one problem for each wrong YAML path. This package reads 
 
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
 from gpuspawner.settings.json_schema import build_settings_schema
+from gpuspawner.settings.models import FORM_SECTIONS
 from gpuspawner.settings.parsing import Settings, diff_values, find_all_problems, merge_values
 from gpuspawner.settings.validation_errors import DottedPaths
 
 __all__ = [
+    "FORM_SECTIONS",
     "DottedPaths",
     "Settings",
     "SettingsFile",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.combined_types import combine_types, find_members
-from gpuspawner.core.catalog.model import Catalog, Choice, GPUType, Image, Preset
+from gpuspawner.core.catalog.model import Catalog, Choice, GPUType, Image
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import (
     ANY,
@@ -24,18 +24,17 @@ from gpuspawner.core.catalog.policy_model import (
     normalize_group,
 )
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, add_own_image
-from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.errors import Problem
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
-from gpuspawner.core.request.presets import ChosenEntries, build_variant, pick_default_entries
-from gpuspawner.core.request.selection import validate
+from gpuspawner.core.request.selection import find_preset_errors
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.core.value_types import Entry
-from gpuspawner.settings import preset_checks
+from gpuspawner.settings import overrides
 from gpuspawner.settings.models import (
     SLUG_SECTIONS,
     BoundsSetting,
@@ -48,9 +47,7 @@ from gpuspawner.settings.models import (
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``. The form offers this image if the settings contain no images.
-
-Presets may use the slug even if the settings contain images."""
+"""Slug of the image in ``c.KubeSpawner.image``. The form offers this image if the settings contain no images."""
 
 
 class _KnownNames:
@@ -359,8 +356,7 @@ def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> lis
         *check_policy(settings),
         *check_run_time_limits(settings),
         *_check_queue(settings),
-        *preset_checks.check_overrides(settings),
-        *preset_checks.check_choices(settings),
+        *overrides.check_overrides(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
@@ -466,60 +462,23 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
     :param configured: the catalog of the settings, before the hub adds what it finds on nodes.
     """
-    images, preset_images = add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image=""))
     catalog = Catalog(
-        images=images,
-        preset_images=preset_images,
+        images=configured.images or {_OWN_IMAGE: Image(slug=_OWN_IMAGE, display_name="", image="")},
         cpu=configured.cpu,
         memory=configured.memory,
         gpus={**configured.gpus, **_build_combined_types(configured)},
-        presets=configured.presets,
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
         choices=configured.choices,
-        only_presets=configured.only_presets,
     )
-    found: dict[tuple[str, str], Problem] = {}
-    for slug, preset in configured.presets.items():
-        for chosen in _list_variants(preset):
-            variant, options = build_variant(preset, chosen)
-            try:
-                validate(options, replace(catalog, presets={slug: variant}))
-            except SelectionError as error:
-                values = dict(_list_values(preset, chosen))
-                gpu = str(values["gpu"][1]) if "gpu" in values else ""
-                for problem in error.problems:
-                    if not _depends_on_nodes(problem, gpu=gpu, configured=configured):
-                        path, _ = values.get(problem.field, (f"presets.{slug}", None))
-                        located = replace(problem, field=f"{path}.{problem.field}")
-                        found.setdefault((located.field, located.message), located)
-    return list(found.values())
-
-
-def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
-    """Yield combinations of one entry from each list in a preset (``choices``).
-
-    The first combination has the default entry of each list. Each of the others differs from it in one list.
-    """
-    default = pick_default_entries(preset)
-    yield default
-    for name, choice in preset.choices.items():
-        yield from ({**default, name: slug} for slug in choice.entries if slug != default[name])
-
-
-def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
-    """Yield the values for fields of the form, first those of a preset, then those of the chosen entries in its lists.
-
-    Each item is (name of the field, (YAML path of the preset or entry, value)). If a field occurs several times, its
-    last value applies.
-    """
-    path = f"presets.{preset.slug}"
-    yield from ((name, (path, value)) for name, value in preset.options.items())
-    for name, slug in chosen.items():
-        if slug is not None:
-            inside = f"{path}.choices.{name}.entries.{slug}"
-            options = preset.choices[name].entries[slug].options
-            yield from ((field, (inside, value)) for field, value in options.items())
+    return [
+        replace(problem, field=f"presets.{slug}.{problem.field}")
+        for slug, error in find_preset_errors(configured.presets, catalog).items()
+        for problem in error.problems
+        if not _depends_on_nodes(
+            problem, gpu=str(configured.presets[slug].options.get("gpu") or ""), configured=configured
+        )
+    ]
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:

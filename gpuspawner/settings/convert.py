@@ -11,21 +11,18 @@ from typing import TypeVar
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.model import (
-    NO_LIMIT,
     Bounds,
     Choice,
     Choices,
     CustomImages,
     GPUType,
     Image,
-    ImageInput,
     Preset,
-    PresetChoice,
-    PresetVariant,
     UnitKind,
 )
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_amd_partition, parse_mig_profile
 from gpuspawner.core.catalog.policy_model import ANY, Access, AccessKey, Policy, Rule, normalize_group
+from gpuspawner.core.catalog.software import index_images
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
 from gpuspawner.core.request.field_definitions import (
@@ -38,14 +35,11 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField
-from gpuspawner.core.request.presets import index_images
-from gpuspawner.core.value_types import UNLIMITED_AMOUNT, Entry, RestrictedEntry
+from gpuspawner.core.value_types import Entry, RestrictedEntry
 from gpuspawner.settings.models import (
     AmountSetting,
     BoundsSetting,
-    PresetChoiceSetting,
     PresetEntry,
-    PresetValues,
     SettingsModel,
     SharedMemorySetting,
 )
@@ -92,7 +86,6 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
         presets={slug: _convert_preset(slug, entry) for slug, entry in sort_entries(settings.presets).items()},
         discover=settings.discover_gpus,
         policy=_complete_policy(settings),
-        only_presets=settings.only_presets,
         queue=settings.queue,
         new_nodes=may_add,
     )
@@ -209,74 +202,19 @@ def _find_known_model(gpu: GPUType, table: AcceleratorTable) -> AcceleratorMatch
 
 
 def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
-    return Preset(
-        slug=slug,
-        display_name=entry.display_name or slug,
-        description=entry.description,
-        options=build_preset_options(entry),
-        overrides=entry.overrides,
-        choices={name: _convert_preset_choice(name, each) for name, each in sort_entries(entry.choices).items()},
-        is_default=entry.default,
-    )
-
-
-def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetChoice:
-    entries = sort_entries(setting.entries)
-    first_default = next((slug for slug, each in entries.items() if each.default), None)
-    field = setting.custom_image
-    return PresetChoice(
-        name=name,
-        display_name=setting.display_name or name,
-        # Put the default entry first: :class:`PresetChoice` treats the first entry as the default.
-        entries={
-            slug: PresetVariant(
-                slug=slug,
-                display_name=entries[slug].display_name or slug,
-                description=entries[slug].description,
-                options=build_preset_options(entries[slug]),
-                overrides=entries[slug].overrides,
-            )
-            for slug in sorted(entries, key=lambda each: each != first_default)
-        },
-        custom_image=None
-        if field is None
-        else ImageInput(
-            label=field.display_name or "",
-            pattern=field.pattern,
-            message=field.message,
-            overrides=field.overrides,
-        ),
-    )
-
-
-def build_preset_options(entry: PresetValues) -> dict[str, object]:
-    """Return the values of form fields that a preset, or an entry in one of its lists (``choices``), sets.
-
-    The result omits fields for which the settings set no value.
-
-    :param entry: the preset or the entry in the settings.
-    """
-    options: dict[str, object] = {}
-    if entry.image is not None:
-        options["image"] = entry.image
+    options: dict[str, object] = {} if entry.image is None else {"image": entry.image}
     for amount_field in AMOUNT_FIELDS:
         amount = getattr(entry, amount_field.name)
         if amount is not None:
-            is_unlimited = amount == NO_LIMIT and amount_field in (CPU, MEMORY)
-            options[amount_field.name] = UNLIMITED_AMOUNT if is_unlimited else amount_field.format_option(amount)
-    for key, amount_field in (("cpu_guarantee", CPU), ("memory_guarantee", MEMORY)):
-        amount = getattr(entry, key)
-        if amount is not None:
-            options[key] = amount_field.format_option(amount)
+            options[amount_field.name] = amount_field.format_option(amount)
     if entry.gpu is not None:
         options["gpu"] = entry.gpu or None
     if entry.gpu_count is not None:
         options["gpu_count"] = entry.gpu_count
-    for choice_field in CLOSED_CHOICES:
-        slug = getattr(entry, choice_field.name)
-        if slug is not None:
-            options[choice_field.name] = slug
-    return options
+    chosen = {choice_field.name: getattr(entry, choice_field.name) for choice_field in CLOSED_CHOICES}
+    options |= {name: choice for name, choice in chosen.items() if choice is not None}
+    name = entry.display_name or slug
+    return Preset(slug=slug, display_name=name, description=entry.description, options=options)
 
 
 def _complete_policy(settings: SettingsModel) -> Policy | None:
@@ -326,17 +264,10 @@ def _complete_rule(rule: RuleT) -> RuleT:
 
 
 def _list_restricted(settings: SettingsModel) -> dict[AccessKey, RestrictedEntry]:
-    """Return each image, GPU type, preset and entry of a preset's list that only some users may choose."""
-    presets = sort_entries(settings.presets)
+    """Return each image, GPU type and preset that only some users may choose."""
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),
         *((("gpu", slug), entry) for slug, entry in sort_entries(settings.gpus).items()),
-        *((("preset", slug), entry) for slug, entry in presets.items()),
-        *(
-            (("preset", slug, name, key), entry)
-            for slug, preset in presets.items()
-            for name, choice in sort_entries(preset.choices).items()
-            for key, entry in sort_entries(choice.entries).items()
-        ),
+        *((("preset", slug), entry) for slug, entry in sort_entries(settings.presets).items()),
     ]
     return {key: entry for key, entry in keyed if (entry.allowed_groups, entry.allowed_users) != (None, None)}

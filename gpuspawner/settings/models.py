@@ -6,36 +6,26 @@ file with ``enabled: false``, or removes it with null.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, StringConstraints, TypeAdapter, WithJsonSchema
+from pydantic import TypeAdapter
 
 from gpuspawner.core.catalog.accelerators import Accelerator
-from gpuspawner.core.catalog.model import NO_LIMIT, CustomImages, GPUType, Image
+from gpuspawner.core.catalog.model import CustomImages, GPUType, Image
 from gpuspawner.core.catalog.policy_model import GPUPool, Policy
 from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY, Priority
-from gpuspawner.core.units.quantity import parse_memory, round_up_cpu
 from gpuspawner.core.value_types import (
-    CPU_SCHEMA,
-    MEMORY_SCHEMA,
-    UNLIMITED_AMOUNT,
-    CPUGuarantee,
     CPUs,
-    Entry,
     FromSettings,
     Memory,
     Named,
     OneOf,
-    OverridingEntry,
+    RestrictedEntry,
     RunTime,
     Slug,
-    Text,
-    Title,
     UnitFraction,
-    allow_unlimited,
     setting,
 )
 
@@ -92,96 +82,18 @@ class SharedMemorySetting(FromSettings):
 BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting
 
 
-def _parse_preset_cpu(value: object) -> int:
-    return _parse_preset_limit(value, round_up_cpu)
-
-
-def _parse_preset_memory(value: object) -> int:
-    return _parse_preset_limit(value, parse_memory)
-
-
-def _parse_preset_limit(value: object, parse: Callable[[object], int]) -> int:
-    if value == UNLIMITED_AMOUNT:
-        return NO_LIMIT
-    if (amount := parse(value)) == 0:
-        raise ValueError(f"must be more than 0, or {UNLIMITED_AMOUNT}")
-    return amount
-
-
-PresetCPUs = Annotated[int, BeforeValidator(_parse_preset_cpu), WithJsonSchema(allow_unlimited(CPU_SCHEMA))]
-"""A CPU limit of a preset in millicores, rounded up as Kubernetes does; ``unlimited`` becomes ``NO_LIMIT``."""
-PresetMemory = Annotated[int, BeforeValidator(_parse_preset_memory), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))]
-"""A memory limit of a preset in bytes; ``unlimited`` becomes ``NO_LIMIT``."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetValues(OverridingEntry):
-    """Base class of a preset and of an entry in one of the preset's drop-down lists.
-
-    Both set fields of the form and traits of KubeSpawner.
-    """
+class PresetEntry(RestrictedEntry):
+    """A named bundle of values for fields of the form; a field that it leaves out has its default."""
 
     image: Annotated[Slug | None, setting("Slug of an image.")] = None
-    cpu: Annotated[PresetCPUs | None, setting("CPU limit, or unlimited.")] = None
-    cpu_guarantee: Annotated[CPUGuarantee | None, setting("CPU request. Omitted: the limit times cpu.guarantee.")] = (
-        None
-    )
-    memory: Annotated[PresetMemory | None, setting("Memory limit, or unlimited.")] = None
-    memory_guarantee: Annotated[
-        Memory | None, setting("Memory request. Omitted: the limit times memory.guarantee.")
-    ] = None
+    cpu: Annotated[CPUs | None, setting("CPU limit.")] = None
+    memory: Annotated[Memory | None, setting("Memory limit.")] = None
     gpu: Annotated[Slug | None, setting("Slug of a GPU type; empty: none.")] = None
     gpu_count: Annotated[int | None, setting("Number of GPUs.", ge=0)] = None
     run_time: Annotated[RunTime | None, setting("How long the server runs at most.")] = None
     shared_memory: Annotated[Memory | None, setting("Size of /dev/shm.")] = None
     priority: Annotated[Slug | None, setting("Slug of a priority.")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoiceEntry(PresetValues):
-    """One entry of a list in a preset; its values replace those of the preset."""
-
-    default: Annotated[bool, setting("Whether it is selected at first. Omitted everywhere: the first.")] = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageInputSetting(FromSettings):
-    """A text field in which users may name an image."""
-
-    display_name: Annotated[Title | None, setting("Label of the field.")] = None
-    pattern: Annotated[
-        Annotated[str, StringConstraints(max_length=1000)],
-        setting("Regular expression that the beginning of the reference must match; empty: any reference."),
-    ] = ""
-    message: Annotated[Text, setting("Error message if the reference does not match.")] = ""
-    overrides: Annotated[
-        dict[str, Any],
-        setting("Traits of KubeSpawner for servers with such an image, as in an entry.", alias="kubespawner_override"),
-    ] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoiceSetting(Entry):
-    """A list in a preset, from which users pick one entry."""
-
-    entries: Annotated[Named[str, PresetChoiceEntry], setting("Entries that users may pick, by slug.")] = field(
-        default_factory=dict
-    )
-    custom_image: Annotated[
-        ImageInputSetting | None, setting("A text field in which users may enter an image instead. Omitted: none.")
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetEntry(PresetValues):
-    """A named bundle of choices; a choice that it leaves out has its default."""
-
-    default: Annotated[
-        bool, setting("Whether servers without a choice get it, with only_presets. Omitted: the first.")
-    ] = False
-    choices: Annotated[
-        Named[str, PresetChoiceSetting], setting("Lists from which users pick one entry each, by name.")
-    ] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +124,9 @@ class SettingsModel(FromSettings):
     gpus: Annotated[
         Named[str, GPUType], setting("GPU types users may pick, by slug; before those found by node labels.")
     ] = field(default_factory=dict)
-    presets: Annotated[
-        Named[str, PresetEntry], setting("Named bundles of choices, each started with one button, by slug.")
-    ] = field(default_factory=dict)
-    only_presets: Annotated[
-        bool, setting("Whether users may start only presets, and change nothing in them but their choices.")
-    ] = False
+    presets: Annotated[Named[str, PresetEntry], setting("Named bundles of values for the fields, by slug.")] = field(
+        default_factory=dict
+    )
     policy: Annotated[
         Policy | None, setting("Who may have what. Omitted: every user may have everything on offer.")
     ] = None
@@ -244,5 +153,10 @@ class SettingsModel(FromSettings):
 
 SETTINGS = TypeAdapter(SettingsModel)
 """Reads the settings, and writes their JSON Schema."""
+FORM_SECTIONS = (
+    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "presets"),
+    *(choice.section for choice in CLOSED_CHOICES),
+)
+"""Settings that describe fields of the form, or presets for them. ``gpus`` may also name the GPUs of profiles."""
 SLUG_SECTIONS = ("images", *(each.section for each in CLOSED_CHOICES), "gpus", "presets", "pools", "accelerators")
 """Settings that are mappings with slugs as keys."""

@@ -172,9 +172,11 @@ class Settings:
         return settings
 
     @property
-    def is_empty(self) -> bool:
-        """Whether all settings have their defaults."""
-        return self.model == SettingsModel()
+    def changed(self) -> frozenset[str]:
+        """Keys of the settings that differ from their defaults."""
+        defaults = SettingsModel()
+        keys = list_keys(SettingsModel)
+        return frozenset(key for key in keys if getattr(self.model, key) != getattr(defaults, key))
 
     def build_configured(self) -> ConfiguredCatalog:
         """Return the catalog that the settings describe, without what the hub later adds from the cluster's nodes."""

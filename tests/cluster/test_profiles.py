@@ -1,4 +1,4 @@
-"""A profile_list and no settings of gpuspawner: KubeSpawner's pods, and gpuspawner's care for the servers."""
+"""A hub's untouched profile_list: KubeSpawner's pods, and gpuspawner's cards, policy and care for the servers."""
 
 from __future__ import annotations
 
@@ -45,6 +45,29 @@ def servers(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
     }
     with Hub(cluster, HubSettings(namespace=NAMESPACE, extra=extra)) as hub:
         yield Servers(hub, Pods(api, NAMESPACE))
+
+
+@pytest.fixture(scope="module")
+def limited(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
+    """Run a hub that ends after three failures in a row, with a policy as its only setting of gpuspawner."""
+    counts = {
+        name: {"display_name": name, "kubespawner_override": ask_for(number)}
+        for name, number in (("one", 1), ("four", 4))
+    }
+    profiles = [
+        {"display_name": "Plain", "slug": "plain"},
+        {"display_name": "GPUs", "slug": "gpus", "profile_options": {"count": {"choices": counts}}},
+    ]
+    settings = HubSettings(
+        namespace=f"{NAMESPACE}-policy",
+        gpuspawner={"policy": {"default": {"max_gpus": 2}}},
+        extra={
+            "KubeSpawner": {"profile_list": profiles, "storage_pvc_ensure": True, "storage_capacity": "1Mi"},
+            "Spawner": {"consecutive_failure_limit": 3},
+        },
+    )
+    with Hub(cluster, settings) as hub:
+        yield Servers(hub, Pods(api, settings.namespace))
 
 
 def visit(servers: Servers, user: str, path: str) -> str:
@@ -98,10 +121,47 @@ def test_a_profile_that_is_not_offered_is_refused_and_counts_as_no_failure(
 
 
 @pytest.mark.smoke
-def test_kubespawners_form_says_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
+def test_the_cards_say_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
     with servers.running({"holder": {"profile": "one"}}):
-        shown = visit(servers, "reader", "/hub/spawn")
+        visitor = Visitor(servers.hub.url)
+        visitor.log_in("reader")
+        page = visitor.get("/hub/spawn")
 
-    assert "One GPU 1 × A100 40 GB Starts now: room for 3 like this." in shown
-    assert "All GPUs 4 × A100 40 GB Will wait: only 3 of 4 are free. You'd be next in line." in shown
-    assert "Too large Can't start: no node has 900 GiB of memory" in shown
+    assert page.cards() == {
+        "plain": page.cards()["plain"],
+        "one": "Starts now: room for 3 like this.",
+        "all": "Will wait: only 3 of 4 are free. You'd be next in line.",
+        "large": page.cards()["large"],
+    }
+    assert page.cards()["plain"].startswith("Starts now")
+    assert "no node has 900 GiB of memory" in page.cards()["large"]
+    assert "All GPUs 4 × A100 40 GB" in page.text
+
+
+@pytest.mark.smoke
+def test_a_refusal_by_the_policy_leaves_nothing_and_is_no_failure_of_the_hub(limited: Servers) -> None:
+    refusals = [limited.ask("greedy", {"profile": "gpus", "count": "four"}) for _ in range(4)]
+
+    assert [refusal.status for refusal in refusals] == [403] * 4
+    assert "You may have 2 GPUs at a time." in refusals[0].message
+    assert limited.pods.find("greedy") is None
+    assert "greedy" not in limited.pods.claims()
+    assert limited.hub.failure() == ""
+
+
+def test_the_form_of_a_card_starts_its_profile_with_what_is_picked_in_it(limited: Servers) -> None:
+    visitor = Visitor(limited.hub.url)
+    visitor.log_in("presser")
+    fields = visitor.get("/hub/spawn").fields()
+    refused = visitor.post("/hub/spawn", {**fields, "profile": "gpus", "profile-option-gpus--count": "four"})
+    try:
+        visitor.post("/hub/spawn", {**fields, "profile": "gpus"})
+        pod = limited.pods.of("presser")
+        options = limited.state("presser")["user_options"]
+    finally:
+        limited.stop("presser")
+
+    assert fields["profile-option-gpus--count"] == "one"
+    assert "You may have 2 GPUs at a time." in refused.text
+    assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": "1"}
+    assert options == {"profile": "gpus", "count": "one"}

@@ -28,7 +28,6 @@ SETTINGS = {
     "gpus": {"a100-80gb": {"resource": "nvidia.com/gpu", "match": {"a": "b"}, "max_count": 8}},
     "presets": {
         "training": {"gpu": "a100-80gb", "gpu_count": 1},
-        "course": {"choices": {"size": {"entries": {"small": {"memory": "4G"}, "large": {"memory": "16G"}}}}},
     },
 }
 

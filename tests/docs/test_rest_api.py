@@ -29,14 +29,11 @@ OPEN = {
     "run_time": {"min": "1m", "max": "60d", "step": "1m"},
     "shared_memory": {"min": "1B", "max": "1G", "step": "1B"},
 }
-COURSE = {"preset": "course"}
 GPU = {"gpu": "a100-80gb"}
 SAMPLES: list[Any] = [
     *(None, {}, [], "gpu", 1, True, {"gpus": 1}, {"": 1}, {"profile": {"a": [1]}}, {"profile": None}),
     *({"v": value} for value in (1, 1.0, 2, 0, "1", None, True)),
     *({"preset": value} for value in ("training", "", None, 1, [], {}, True, "x" * 201)),
-    *({**COURSE, "preset_choices": value} for value in ({}, {"size": "large"}, {"size": None}, {"size": ""}, None, "")),
-    *({**COURSE, "preset_choices": value} for value in ([], ["size"], 1, "size", {"size": 1}, {"size": ["large"]})),
     *({"image": value} for value in ("pytorch", "", None, 1, ["pytorch"], {}, False, "x" * 201)),
     *({"custom_image": value} for value in ("python:3.12", "", None, 1, ["a"], {}, "x" * 521)),
     {"image": "pytorch", "custom_image": "python:3.12"},

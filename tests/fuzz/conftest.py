@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from kubespawner import KubeSpawner
@@ -38,10 +39,18 @@ def stand(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stan
             use_api_at(server.url, tmp_path_factory.mktemp(site.name), patch)
             make = await stack.enter_async_context(spawners(patch))
             spawner = make(settings=site.settings, kubespawner=site.kubespawner)
-            usual = KubeSpawner(hub=spawner.hub, user=spawner.user, config=spawner.config, oauth_client_id="unused")
-            usual.clear_state()
-            plain = spawner.api.api_client.sanitize_for_serialization(await usual.get_pod_manifest())
-            return Stand(runner=runner, site=site, spawner=spawner, plain=plain)
+
+            async def build_plain(options: dict[str, Any] | None) -> dict[str, Any]:
+                usual = KubeSpawner(hub=spawner.hub, user=spawner.user, config=spawner.config, oauth_client_id="unused")
+                usual.clear_state()
+                if options is not None:
+                    usual.user_options = options
+                    await usual.load_user_options()
+                pod: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(await usual.get_pod_manifest())
+                return pod
+
+            plain = await build_plain(None)
+            return Stand(runner=runner, site=site, spawner=spawner, plain=plain, build_plain=build_plain)
 
         try:
             yield runner.run(begin())

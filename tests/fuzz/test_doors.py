@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 
 from tests.fuzz.support import corpus, doors, generators, writing
-from tests.fuzz.support.sites import SITES
+from tests.fuzz.support.sites import SITES, Site
 from tests.fuzz.support.stand import Stand
 from tests.fuzz.support.tally import ACCEPTED, REFUSED, SHOWN, Tally
 
@@ -27,8 +27,12 @@ SOME, ALL = 2_000, EXAMPLES or 20_000
 
 FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory", "priority"),
-    *("v", "preset", "preset_choices", "start_preset", "preset:small:size", "preset-image:small:lab", "unknown"),
+    *("v", "preset", "start_preset", "unknown"),
 )
+FEW_FIELDS = ("v", "gpu", "preset", "profile", "unknown")
+"""Fields of a site that has the profiles of one site and the fields of another: the other sites get them all."""
+OPTIONS = ("count", "image--unlisted-choice", "count--unlisted-choice", "none")
+"""Options of the profile ``a100``, and one that it lacks."""
 SLOW_S = 5.0
 """Processor time for one request and all checks after it; the hub answers no other request meanwhile."""
 
@@ -110,8 +114,8 @@ def test_generated_requests_are_accepted_or_refused(
 ):
     tally = Tally(door=way, site=stand.site.name, wanted=share)
 
-    # Enough of them, though some come twice and some reach no spawner; of few different choices, many come twice.
-    @often(share * (5 if stand.site.bundles else 2))
+    # Enough of them, though some come twice and some reach no spawner.
+    @often(share * 2)
     @given(WAYS[way].requests(stand.site))
     def each(sent: bytes) -> None:
         hypothesis.note(f"sent: {sent!r}")
@@ -145,18 +149,25 @@ def test_nasty_requests_are_accepted_or_refused_in_time(
     way: str, stand: Stand, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door=way, site=f"{stand.site.name}, corpus")
-    answers = {name: _answered(stand, WAYS[way].door, sent=sent, tally=tally) for name, sent in _nasty(WAYS[way])}
+    nasty = _nasty(WAYS[way], stand.site, is_json=way == "REST")
+    answers = {name: _answered(stand, WAYS[way].door, sent=sent, tally=tally) for name, sent in nasty}
     record_property(*tally.as_property())
     assert {name: faults for name, faults in answers.items() if faults} == {}
     assert tally.count(REFUSED) >= len(WAYS[way].values)
 
 
-def _nasty(way: Way) -> Iterator[tuple[str, bytes]]:
+def _nasty(way: Way, site: Site, *, is_json: bool) -> Iterator[tuple[str, bytes]]:
     """Yield each body of the corpus, and each value in each field of a request that is fine otherwise."""
     yield from way.bodies.items()
+    fields = (*FIELDS, "profile") if site.has_fields else ("profile",)
+    if site.profiles and site.has_fields:
+        fields = FEW_FIELDS
+    slug, prefix = ('"a100"', "") if is_json else ("a100", "profile-option-a100--")
     for name, value in way.values.items():
-        for field in FIELDS:
+        for field in fields:
             yield f"{name} as {field}", way.write([(field, value)])
+        for option in OPTIONS if site.profiles else ():
+            yield f"{name} as option {option}", way.write([("profile", slug), (f"{prefix}{option}", value)])
 
 
 def _answered(stand: Stand, door: doors.Door, *, sent: bytes, tally: Tally) -> list[str]:

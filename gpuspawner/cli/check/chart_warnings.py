@@ -22,13 +22,14 @@ from gpuspawner.cli.values.helm_values import (
     HelmValues,
     merge_settings,
 )
-from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, make_finding
+from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, has_profiles, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
-from gpuspawner.core.json_access import KeyPath, as_dict
+from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON
+from gpuspawner.hub.admission.profiles import list_profile_overrides
 from gpuspawner.hub.pod.admin_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
@@ -37,10 +38,10 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about the spawner class, ``profileList``, the image tag, and values that have no effect."""
+    """Yield findings about the spawner class, the image tag, and values that have no effect."""
     yield from _check_spawner_class(values)
-    yield from _check_profiles(values)
-    yield from _check_replaced_values(values)
+    if not has_profiles(values):
+        yield from _check_replaced_values(values)
     yield from find_replaced_lists(values)
     yield from _check_base_section(values)
     yield from _check_image_tag(values)
@@ -69,16 +70,6 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
             yield make_finding(values, path, severity=Severity.WARNING, code="other_class", message=message)
 
 
-def _check_profiles(values: HelmValues) -> Iterator[Finding]:
-    profiles = find_trait_source(values, "profile_list")
-    if profiles is not None and profiles.value and _has_settings(values):
-        message = (
-            "is not shown: gpuspawner's form replaces it. Users see it without the settings of gpuspawner; an empty "
-            "list removes it"
-        )
-        yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
-
-
 _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "cpu": ("cpu_limit", "cpu_guarantee"),
     "memory": ("mem_limit", "mem_guarantee"),
@@ -91,8 +82,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        # With only_presets, KubeSpawner's image is not unused: a preset may use it.
-        if not settings.get(key) or (key == "images" and settings.get("only_presets")):
+        if not settings.get(key):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
         for source in _list_sources(values, replaced):
@@ -135,8 +125,12 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
     - ``extra_containers`` and similar traits: gpuspawner always removes their GPUs.
     - ``extra_resource_guarantees``: gpuspawner removes GPUs that are not in ``extra_resource_limits``, too.
 
+    With a ``profile_list``, yield nothing: the servers of profiles keep these GPUs.
+
     :param configured: the catalog that the settings describe.
     """
+    if has_profiles(values):
+        return
     limits, guarantees = (
         find_trait_source(values, f"extra_resource_{kind}") or TraitSource((), {}) for kind in ("limits", "guarantees")
     )
@@ -220,7 +214,7 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 
 
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a warning for each image of ``prePuller.extraImages`` or ``profileList`` that no server can use.
+    """Yield a warning for each image of ``prePuller.extraImages`` that no server can use.
 
     Yield nothing if users may choose images outside ``images``.
 
@@ -230,32 +224,22 @@ def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> 
     is_any_allowed = not configured.images or configured.custom_images is not None
     if is_any_allowed or not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):
         return
-    used = {_normalize_image(image.image) for image in configured.images.values()} | set(_list_sidecar_images(values))
-    for path, reference in _list_extra_images(values):
-        if _normalize_image(reference) not in used:
-            message = f"is pulled to every node, and no user can choose it: {quote(reference)} is not among the images"
-            yield make_finding(
-                values, (*values.root, *path), severity=Severity.WARNING, code="not_offered", message=message
-            )
-
-
-def _list_extra_images(values: HelmValues) -> Iterator[tuple[KeyPath, str]]:
+    used = {_normalize_image(image.image) for image in configured.images.values()}
+    used |= {*_list_sidecar_images(values), *_list_profile_images(values)}
     for name, entry in values.get_chart_section(("prePuller", "extraImages")).items():
-        if reference := _read_image_entry(entry):
-            yield ("prePuller", "extraImages", name), reference
-    if values.get_chart_section(("prePuller",)).get("pullProfileListImages") is not False:
-        profiles = values.get_chart_section(("singleuser",)).get("profileList")
-        yield from _list_profile_images(profiles, ("singleuser", "profileList"))
+        reference = _read_image_entry(entry)
+        if reference and _normalize_image(reference) not in used:
+            path = (*values.root, "prePuller", "extraImages", name)
+            message = f"is pulled to every node, and no user can choose it: {quote(reference)} is not among the images"
+            yield make_finding(values, path, severity=Severity.WARNING, code="not_offered", message=message)
 
 
-def _list_profile_images(part: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    entries = part.items() if isinstance(part, Mapping) else enumerate(part) if isinstance(part, list) else ()
-    for key, entry in entries:
-        image = entry.get("image") if key == "kubespawner_override" and isinstance(entry, Mapping) else None
-        if isinstance(image, str):
-            yield (*path, key, "image"), image
-        else:
-            yield from _list_profile_images(entry, (*path, key))
+def _list_profile_images(values: HelmValues) -> Iterator[str]:
+    source = find_trait_source(values, "profile_list")
+    profiles = source.value if source is not None else ()
+    for profile in as_dicts(list(profiles.values()) if isinstance(profiles, Mapping) else profiles):
+        images = (override.get("image") for override in list_profile_overrides(profile))
+        yield from (_normalize_image(image) for image in images if isinstance(image, str))
 
 
 def _list_sidecar_images(values: HelmValues) -> Iterator[str]:

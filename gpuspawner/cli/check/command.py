@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, TextIO
 
 from gpuspawner.cli.check.chart_warnings import (
@@ -36,11 +35,11 @@ from gpuspawner.cli.check.settings_errors import (
     find_setting_errors,
 )
 from gpuspawner.cli.check.settings_warnings import (
+    find_denied_presets,
     find_misspelled_names,
+    find_override_mistakes,
     find_pointless_limits,
-    find_preset_mistakes,
     find_unknown_slugs,
-    find_unused_settings,
 )
 from gpuspawner.cli.check.type_warnings import find_type_warnings
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
@@ -48,7 +47,6 @@ from gpuspawner.cli.common.findings import Finding, Severity, format_findings, s
 from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
 from gpuspawner.cli.values.trait_sources import locate_problems
-from gpuspawner.core.errors import Problem
 from gpuspawner.settings import Settings
 
 
@@ -115,33 +113,20 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
-    raw = merge_settings(values)
-    settings = Settings.parse(raw)
+    settings = Settings.parse(merge_settings(values))
     configured = settings.build_configured()
     problems = (
         *find_type_warnings(values, configured),
         *find_pointless_limits(configured),
         *find_unknown_slugs(settings.model),
         *find_misspelled_names(settings.model),
-        *find_preset_mistakes(settings, raw),
+        *find_denied_presets(settings),
+        *find_override_mistakes(settings.model),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
-    yield from _locate_unused_settings(values, settings)
     yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)
     yield from find_unoffered_images(values, configured)
-
-
-def _locate_unused_settings(values: HelmValues, settings: Settings) -> Iterator[Finding]:
-    """Yield a finding for each setting that has no effect because users can only start presets.
-
-    The finding is a warning if the setting is in the same file as ``only_presets``. Otherwise it is a hint, because
-    several hubs may share the setting's file.
-    """
-    (only_presets,) = locate_problems([Problem(field="only_presets", code="", message="")], values)
-    for found in locate_problems(find_unused_settings(settings.model), values, severity=Severity.WARNING):
-        is_near = found.place and only_presets.place and found.place.file == only_presets.place.file
-        yield found if is_near else replace(found, severity=Severity.HINT)
 
 
 def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
 
 from gpuspawner.core.catalog.accelerators import (
     AMD_PRODUCT,
@@ -20,7 +19,7 @@ from gpuspawner.core.catalog.accelerators import (
     strip_product_suffix,
 )
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
-from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, TraitValues
+from gpuspawner.core.catalog.model import GPUType, TraitValues
 from gpuspawner.core.catalog.policy_model import ANY, Person, Policy, Rule
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
@@ -31,17 +30,14 @@ from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.admission import UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
-from gpuspawner.core.request.presets import PRESET_CHOICES
-from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
+from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.quantity import TooPreciseError, format_cpu, format_memory, parse_cpu, round_up_cpu
+from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.core.value_types import LABEL_VALUE_PATTERN
 from gpuspawner.settings import Settings
 from gpuspawner.settings.accelerators import load_builtin_accelerators
-from gpuspawner.settings.convert import sort_entries
-from gpuspawner.settings.models import PresetEntry, PresetValues, SettingsModel
-from gpuspawner.settings.preset_checks import list_overriding_entries
+from gpuspawner.settings.models import PresetEntry, SettingsModel
+from gpuspawner.settings.overrides import list_overriding_entries
 
 
 def find_pointless_limits(configured: ConfiguredCatalog) -> Iterator[Problem]:
@@ -102,7 +98,7 @@ def _may_be_found(slug: str, models: set[str]) -> bool:
 def _list_named_slugs(model: SettingsModel) -> Iterator[tuple[str, str]]:
     for slug, entry in model.gpus.items():
         yield from ((f"gpus.{slug}.any_of.{index}", member) for index, member in enumerate(entry.any_of))
-    yield from ((f"{path}.gpu", values.gpu) for path, values in _list_preset_values(model) if values.gpu)
+    yield from ((f"{path}.gpu", values.gpu) for path, values in _list_presets(model) if values.gpu)
     if model.queue is not None:
         yield from ((f"queue.gpus.{index}", slug) for index, slug in enumerate(model.queue.gpus))
     for slug, pool in model.pools.items():
@@ -201,94 +197,36 @@ _MAX_PERSONS = 500
 """Maximum number of sample users with whom the program looks for a user who may start a preset."""
 
 
-def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each value in a preset that probably has another effect than the admin expects.
+def find_override_mistakes(model: SettingsModel) -> Iterator[Problem]:
+    """Yield a problem for each value of any ``kubespawner_override`` that the API server would reject.
 
-    - a CPU amount that is rounded up
-    - a preset, or an entry in its ``choices``, that no user may have
-    - an override that replaces a different override of the same server
-    - a value of any ``kubespawner_override`` that the API server would reject
-
-    :param settings: valid settings.
-    :param raw: the settings as loaded from YAML, with the amounts as written.
+    :param model: valid settings.
     """
-    configured = settings.build_configured()
-    catalog = assemble_catalog(configured, Inventory(), table=settings.build_table(), fallback_image="")
-    yield from _find_rounded_amounts(raw)
-    yield from _find_denied_presets(catalog, configured)
-    yield from _find_replaced_overrides(configured)
-    for path, entry in list_overriding_entries(settings.model):
+    for path, entry in list_overriding_entries(model):
         yield from _check_override(f"{path}.kubespawner_override", entry.overrides)
 
 
-def _list_preset_values(model: SettingsModel) -> Iterator[tuple[str, PresetValues]]:
-    """Yield the YAML path and the values of each enabled preset, and of each enabled entry in its ``choices``."""
-    for slug, preset in model.presets.items():
-        if preset.enabled:
-            yield f"presets.{slug}", preset
-            yield from ((f"presets.{slug}.{path}", entry) for path, entry in _list_entries(preset))
+def _list_presets(model: SettingsModel) -> Iterator[tuple[str, PresetEntry]]:
+    """Yield the YAML path and the values of each enabled preset."""
+    yield from ((f"presets.{slug}", preset) for slug, preset in model.presets.items() if preset.enabled)
 
 
-def _list_entries(preset: PresetEntry) -> Iterator[tuple[str, PresetValues]]:
-    for name, choice in preset.choices.items():
-        for slug, entry in choice.entries.items():
-            if choice.enabled and entry.enabled:
-                yield f"choices.{sanitize_name(name)}.entries.{sanitize_name(slug)}", entry
+def find_denied_presets(settings: Settings) -> Iterator[Problem]:
+    """Yield a problem for each preset that no user may have.
 
-
-def _find_rounded_amounts(raw: Mapping[str, object]) -> Iterator[Problem]:
-    for slug, preset in as_dict(raw.get("presets")).items():
-        path = f"presets.{sanitize_name(slug)}"
-        yield from _check_precision(path, as_dict(preset))
-        for name, choice in as_dict(as_dict(preset).get("choices")).items():
-            for key, entry in as_dict(as_dict(choice).get("entries")).items():
-                inside = f"{path}.choices.{sanitize_name(name)}.entries.{sanitize_name(key)}"
-                yield from _check_precision(inside, as_dict(entry))
-
-
-def _check_precision(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
-    for key in ("cpu", "cpu_guarantee"):
-        try:
-            parse_cpu(values.get(key, 1))
-        except TooPreciseError:
-            message = (
-                f"is rounded up to {round_up_cpu(values[key])}m: Kubernetes knows no less than a thousandth of a CPU"
-            )
-            yield Problem(field=f"{path}.{key}", code="rounded", message=message)
-        except ValueError:
-            continue  # "unlimited" or null: Kubernetes rounds only numbers
-
-
-def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each preset, and for each entry in a preset's ``choices``, that no user may have."""
+    :param settings: valid settings.
+    """
+    configured = settings.build_configured()
+    catalog = assemble_catalog(configured, Inventory(), table=settings.build_table(), fallback_image="")
     if catalog.policy is None:
         return
-    allowances = [resolve_allowance(catalog, each, usage=Usage()) for each in _list_persons(catalog.policy)]
-    find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
-    for slug, preset in catalog.presets.items():
-        if not all(choice.entries for choice in preset.choices.values()):
-            continue  # A choice offers only a text field for an image; the program knows no valid image reference.
-        variants = dict(_list_variants(preset))
-        denials = {path: find_denial(options) for path, options in variants.items()}
-        denied = [path for path, reason in denials.items() if reason is not None]
-        # The path "" stands for the preset with its default entries. Report it only if all entries are denied, because
-        # users can pick other entries.
-        for path in [""] if len(denied) == len(denials) else filter(None, denied):
-            answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
+    allowances = [resolve_allowance(catalog, person, usage=Usage()) for person in _list_persons(catalog.policy)]
+    for slug in catalog.presets:
+        reason = _find_denial({"preset": slug}, allowances=allowances, unread_types=configured.uncounted)
+        if reason is not None:
+            answer = f". Users who choose it read: {reason}" if reason else ""
             message = f"is allowed to no group and no user{answer}"
-            yield Problem(field=f"presets.{slug}{path}", code="no_user", message=message)
-
-
-def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield pairs of a YAML path below a preset and user options with the preset.
-
-    The first pair has an empty path, and options that pick no entry. Each further pair has the path of an entry in the
-    preset's ``choices``, and options that pick only this entry.
-    """
-    yield "", {"preset": preset.slug}
-    for name, choice in preset.choices.items():
-        for slug in choice.entries:
-            yield f".choices.{name}.entries.{slug}", {"preset": preset.slug, PRESET_CHOICES: {name: slug}}
+            yield Problem(field=f"presets.{slug}", code="no_user", message=message)
 
 
 def _list_persons(policy: Policy) -> list[Person]:
@@ -313,7 +251,7 @@ def _find_denial(
     """Return why no user may start the server that user options describe, or None if at least one user may.
 
     The reason is "" if the options name a preset that is hidden from all users. The result is also None if the answer
-    depends on the cluster's nodes, or on an image reference that only users know.
+    depends on the cluster's nodes.
     """
     reason = ""
     for allowance in allowances:
@@ -323,110 +261,11 @@ def _find_denial(
             return None
         except PolicyError as error:
             reason = reason or error.problems[0].message
-        except SelectionError as error:
-            if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # Checking the pattern needs a valid image reference, and only users know one.
+        except SelectionError:
+            continue
         else:
             return None
     return reason
-
-
-def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each KubeSpawner trait that two overrides set to different values for the same server.
-
-    The function compares the ``kubespawner_override`` of a preset, or of an entry in its ``choices``, with those of the
-    image and the GPU type. It also compares these two with each other.
-    """
-    found: dict[str, Problem] = {}
-    for slug, preset in configured.presets.items():
-        for path, options, overrides in _list_override_layers(preset):
-            below: list[tuple[str, TraitValues]] = []
-            image = options.get("image", next(iter(configured.images), ""))
-            if image in configured.images:
-                below.append((f"images.{image}", configured.images[str(image)].overrides))
-            if options.get("gpu") in configured.gpus:
-                below.append((f"gpus.{options['gpu']}", configured.gpus[str(options["gpu"])].overrides))
-            own = (f"presets.{slug}{path}", overrides)
-            pairs = [*((under, own) for under in below), *([(below[0], below[1])] if len(below) > 1 else [])]
-            for (under, lower), (over, upper) in pairs:
-                for trait in _list_conflicts(lower, upper):
-                    message = f"takes the place of what {under} says, which servers with both do not get"
-                    field = f"{over}.kubespawner_override.{trait}"
-                    found.setdefault(field, Problem(field=field, code="replaced", message=message))
-    yield from found.values()
-
-
-def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, object], TraitValues]]:
-    """Yield (path, options, override) for a preset, and then for each entry in its ``choices``.
-
-    The path is a YAML path below the preset, empty for the preset itself. The options are values of form fields, such
-    as the image. The override is the ``kubespawner_override`` at the path.
-    """
-    yield "", preset.options, preset.overrides
-    for name, choice in preset.choices.items():
-        for entry in choice.entries.values():
-            yield f".choices.{name}.entries.{entry.slug}", {**preset.options, **entry.options}, entry.overrides
-
-
-def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
-    """Yield the dotted name of each value in ``upper`` that replaces a different value in ``lower``."""
-    for name, value in upper.items():
-        if name not in lower or lower[name] == value:
-            continue
-        below = lower[name]
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            yield from (f"{sanitize_name(name)}.{inside}" for inside in _list_conflicts(below, value))
-        else:
-            yield sanitize_name(name)
-
-
-def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
-    """If users can only start presets (``only_presets``), yield a problem for each setting that has no effect then.
-
-    :param model: the settings as written.
-    """
-    if not model.only_presets:
-        return
-    presets = [each for each in model.presets.values() if each.enabled]
-    for name in ("cpu", "memory"):
-        setting = getattr(model, name)
-        if setting is not None and all(_always_sets(preset, name) for preset in presets):
-            part = "has no effect" if setting.guarantee is None else "has no effect, except its guarantee"
-            message = f"{part}: with only_presets users start only presets, and each says its {name}"
-            yield Problem(field=name, code="unused", message=message)
-    values = [each for _, each in _list_preset_values(model)]
-    if model.shared_memory is not None and all(each.shared_memory is None for each in values):
-        message = "has no effect: with only_presets users start only presets, and none says its shared_memory"
-        yield Problem(field="shared_memory", code="unused", message=message)
-    if model.custom_images.allowed:
-        message = "has no effect: with only_presets users name images only in a preset's choice with custom_image"
-        yield Problem(field="custom_images", code="unused", message=message)
-    used = {each.image for each in values} | {None}
-    offered = [slug for slug, image in model.images.items() if image.enabled]
-    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model)]
-    if unused:
-        message = f"has entries without effect: no preset has {format_list(unused)}, and with only_presets users start"
-        yield Problem(field="images", code="unused", message=f"{message} only presets")
-
-
-def _is_default_image(slug: str, model: SettingsModel) -> bool:
-    """Return whether an image is the first one, and at least one preset may start servers with this default image.
-
-    A server gets the default image if neither its preset nor the picked entries in ``choices`` name an image.
-    """
-    presets = (each for each in model.presets.values() if each.enabled)
-    first = next(iter(sort_entries(model.images)), None)
-    return slug == first and not all(_always_sets(each, "image") for each in presets)
-
-
-def _always_sets(preset: PresetEntry, name: str) -> bool:
-    """Return whether a preset sets a value such as ``image``, whichever entries of its choices the user picks."""
-    choices = [each for each in preset.choices.values() if each.enabled]
-    entries = [[entry for entry in choice.entries.values() if entry.enabled] for choice in choices]
-    return getattr(preset, name) is not None or any(
-        bool(each) and choice.custom_image is None and all(getattr(entry, name) is not None for entry in each)
-        for choice, each in zip(choices, entries, strict=True)
-    )
 
 
 _LABEL_VALUE = re.compile(LABEL_VALUE_PATTERN, re.ASCII)

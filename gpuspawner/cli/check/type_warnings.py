@@ -10,6 +10,7 @@ from gpuspawner.cli.values.trait_sources import (
     TraitSource,
     find_node_selector_terms,
     find_trait_source,
+    has_profiles,
     list_match_expressions,
     list_pod_tolerations,
 )
@@ -51,16 +52,11 @@ class _LabelExpression(NamedTuple):
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
-    Yield nothing if users may start presets only. The admin has then decided which image runs on which GPU, and a
-    preset's ``kubespawner_override`` may contain the tolerations and node selectors.
-
     :param values: the merged values files, without errors.
     :param configured: the catalog that the settings describe.
     """
-    if configured.only_presets:
-        return
     yield from find_undeclared_images(configured.images, configured.gpus)
-    if not configured.discover and not configured.gpus:
+    if not (configured.discover or configured.gpus or has_profiles(values)):
         message = "is false, and gpus has no GPU types: no user can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
     pod_tolerations, terms = list_pod_tolerations(values), _parse_node_selector_terms(values)

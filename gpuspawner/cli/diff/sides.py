@@ -34,12 +34,14 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, place
 from gpuspawner.core.request.selection import validate
+from gpuspawner.hub.admission.profiles import names_profile
 from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.settings import FORM_SECTIONS
 
 _USER = Person(name="user")
 _NAMESPACE = "jhub"
@@ -104,7 +106,8 @@ def open_side(values: HelmValues) -> Side:
     raw = {name: value for name, value in merge_settings(values).items() if value is not None}
     settings = OfferFactory(make_settings_parser(values.chart)).parse(raw)
     is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in OUR_CLASSES
-    if settings.is_empty and (get_configured_trait(config, "profile_list") or not is_ours):
+    has_profiles = bool(get_configured_trait(config, "profile_list"))
+    if not is_ours or (has_profiles and settings.changed.isdisjoint(FORM_SECTIONS)):
         return ProfileSide(config)
     return SettingsSide(config, settings)
 
@@ -124,7 +127,8 @@ class ProfileSide(Side):
         spawner = make_offline_spawner(KubeSpawner, config=config, person=_USER)
         try:
             listed = private_api.list_profiles(spawner, spawner.profile_list or [])
-            for profile in private_api.complete_profiles(spawner, listed):
+            self._profiles = private_api.complete_profiles(spawner, listed)
+            for profile in self._profiles:
                 # Of several profiles with one slug, KubeSpawner takes the first.
                 self.menus.setdefault(f"profile {profile['slug']}", self._read_profile(profile))
         except _BROKEN_VALUES as error:
@@ -162,12 +166,11 @@ def _find_example(pattern: str) -> str:
     return next((text for text in (*_EXAMPLES, f"{literal}image:1.0") if re.match(pattern, text)), "")
 
 
-class SettingsSide(Side):
-    """A hub with settings of gpuspawner. KubeSpawner builds the pods, and gpuspawner puts the choice into them."""
+class SettingsSide(ProfileSide):
+    """A hub with gpuspawner's fields, alone or beside profiles; gpuspawner puts a choice of fields into the pod."""
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:
-        super().__init__()
-        self._config = config
+        super().__init__(config)
         lenient = OfferFactory(partial(parse_settings, accepts_unknown_traits=True))  # The settings have been checked.
         self._kind: type[GPUSpawner] = type("GPUSpawner", (GPUSpawner,), {"offer_factory": lenient})
         self._catalog = _assemble_catalog(config, settings)
@@ -178,6 +181,8 @@ class SettingsSide(Side):
 
     @override
     async def _load(self, options: UserOptions) -> Any:
+        if self._profiles and names_profile(options):
+            return await super()._load(options)
         placement = place(validate(options, self._catalog), self._catalog)
         spawner = make_offline_spawner(self._kind, config=self._config, person=_USER)
         spawner.start_timeout = placement.start_timeout_s or spawner.start_timeout
@@ -211,13 +216,12 @@ def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:
 
 
 def _list_menus(catalog: Catalog) -> Iterator[tuple[str, Menu]]:
-    """Yield the presets and, if users may choose by fields, the form with its lists of images and GPU types."""
+    """Yield the presets, and the form with its lists of images and GPU types."""
     for slug in catalog.presets:
         yield f"preset {slug}", Menu(options={"v": 1, "preset": slug})
-    if not catalog.only_presets:
-        images: dict[str, UserOptions] = {slug: {"image": slug} for slug in catalog.images}
-        gpus: dict[str, UserOptions] = {
-            "none": {"gpu_count": 0},
-            **{slug: {"gpu": slug, "gpu_count": 1} for slug in catalog.gpus},
-        }
-        yield "form", Menu(options={"v": 1}, lists={"image": images, "gpu": gpus})
+    images: dict[str, UserOptions] = {slug: {"image": slug} for slug in catalog.images}
+    gpus: dict[str, UserOptions] = {
+        "none": {"gpu_count": 0},
+        **{slug: {"gpu": slug, "gpu_count": 1} for slug in catalog.gpus},
+    }
+    yield "form", Menu(options={"v": 1}, lists={"image": images, "gpu": gpus})

@@ -10,13 +10,13 @@ from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, name_n
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.core.autoscaling.cluster_autoscaler import decode_autoscaler_status
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools
-from gpuspawner.core.catalog.model import GPUType, Image, Preset, TraitValues
+from gpuspawner.core.catalog.model import GPUType, Image
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.catalog.software import Misfit, find_misfit, read_platform
 from gpuspawner.core.cluster.dra import decode_resource_slice
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text, as_text_map
+from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text
 from gpuspawner.core.warnings.nodes import describe_devices
 
 _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
@@ -254,45 +254,6 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
             "          scale_up: {max_nodes: 2, gpus_per_node: 1, minutes: 10}",
             objects=(slug,),
         )
-
-
-def check_preset_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each ``node_selector`` in a preset's ``kubespawner_override`` that matches no node.
-
-    The finding is a warning if the cluster may have an autoscaler, else a fault.
-    """
-    may_grow = can_scale_up(facts, new_nodes=facts.configured.new_nodes)
-    severity = DiagnosisSeverity.WARNING if may_grow else DiagnosisSeverity.FAULT
-    for slug, preset in facts.configured.presets.items():
-        selectors = {path: as_text_map(each.get("node_selector")) for path, each in list_preset_overrides(slug, preset)}
-        for path, selector in selectors.items():
-            if not selector or any(selector.items() <= node.labels.items() for node in facts.nodes):
-                continue
-            labels = " and ".join(f"{key}={value}" for key, value in selector.items())
-            yield Diagnosis(
-                severity=severity,
-                code="preset-without-node",
-                what=f"Preset {slug}: no node has {labels}, which {path}.kubespawner_override.node_selector asks for.",
-                why="Its servers wait for a new node, or never start.",
-                fix=f"kubectl get nodes -L {','.join(selector)}\n"
-                f"# Correct hub.config.GPUSpawner.{path}.kubespawner_override.node_selector, or label the nodes",
-                objects=(slug,),
-            )
-
-
-def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, TraitValues]]:
-    """Yield (path, values) for each ``kubespawner_override`` in a preset.
-
-    The path is the YAML path of the section that contains the override. The values are those of the override.
-
-    :param slug: key of the preset.
-    """
-    yield f"presets.{slug}", preset.overrides
-    for name, choice in preset.choices.items():
-        for key, entry in choice.entries.items():
-            yield f"presets.{slug}.choices.{name}.entries.{key}", entry.overrides
-        if choice.custom_image is not None:
-            yield f"presets.{slug}.choices.{name}.custom_image", choice.custom_image.overrides
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:

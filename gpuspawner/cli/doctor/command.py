@@ -64,7 +64,6 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     node_health.check_start_faults,
     choices.check_any_gpu,
     choices.check_types_exist,
-    choices.check_preset_nodes,
     choices.check_drivers,
     choices.check_bounds,
     choices.check_autoscaler,

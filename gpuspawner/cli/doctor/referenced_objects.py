@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuspawner.cli.doctor.choices import can_scale_up, list_preset_overrides
+from gpuspawner.cli.doctor.choices import can_scale_up
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
@@ -94,15 +94,10 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _list_overrides(facts: ClusterFacts) -> Iterator[TraitValues]:
-    """Yield each ``kubespawner_override`` of images, GPU types and presets in the settings.
-
-    A preset may have several: one of its own, and others inside its ``choices``.
-    """
+    """Yield each ``kubespawner_override`` of images and GPU types in the settings."""
     configured = facts.configured
     yield from (image.overrides for image in configured.images.values())
     yield from (gpu.overrides for gpu in configured.gpus.values())
-    for slug, preset in configured.presets.items():
-        yield from (overrides for _, overrides in list_preset_overrides(slug, preset))
 
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:

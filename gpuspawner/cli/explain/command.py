@@ -5,13 +5,13 @@ each node whether kube-scheduler would accept the pod. With --user it also appli
 counts what the user's existing pods use. It creates nothing.
 
 Describe the choice by options such as --gpu, or as the user options that a hub stores. A missing option has the
-default of the settings. For a profile_list without settings of gpuspawner, name a profile and the choices in its lists.
+default of the settings. For a profile_list, name a profile and the choices in its options.
 With --manifest the output includes the pod; the table then becomes comments of the pod's YAML.
 
 examples:
   gpuspawner explain -f values.yaml --image pytorch --gpu a100-80gb --count 2
   gpuspawner explain -f values.yaml --gpu a100-80gb --cpu 8 --memory 64G --user ada --group physics
-  gpuspawner explain -f values.yaml --preset gpu-small --choice size=large --user ada --group tutors
+  gpuspawner explain -f values.yaml --preset gpu-small --user ada --group tutors
   gpuspawner explain -f values.yaml --profile gpu --option image=pytorch
   gpuspawner explain -f values.yaml --user-options '{"gpu": "a100-80gb", "gpu_count": 1}' --output json
   gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
@@ -57,11 +57,11 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.options import parse_query
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.units.quantity import format_memory
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.wording import format_verdict
+from gpuspawner.hub.admission.profiles import names_profile
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.spawner import GPUSpawner
 
@@ -85,10 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--cpu", metavar="N", help="CPUs at most")
     choice.add_argument("--memory", metavar="SIZE", help="memory at most, such as 16G")
     choice.add_argument("--preset", metavar="NAME", help="a preset of the settings, with the other parts over it")
-    choice.add_argument(
-        "--choice", metavar="NAME=ENTRY", action="append", type=_parse_choice, help="an entry of the preset; repeat it"
-    )
-    choice.add_argument("--profile", metavar="SLUG", help="a profile of a profile_list without settings of gpuspawner")
+    choice.add_argument("--profile", metavar="SLUG", help="a profile of KubeSpawner's profile_list")
     choice.add_argument(
         "--option", metavar="NAME=CHOICE", action="append", type=_parse_choice, help="of the profile; repeat it"
     )
@@ -113,11 +110,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: the values are wrong.
     :raises ClusterError: the connection fails.
     """
-    parts = (*_CHOICE_ARGUMENTS, "choice", "profile", "option")
+    parts = (*_CHOICE_ARGUMENTS, "profile", "option")
     if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in parts):
         arguments.usage_error("--user-options takes the place of the parts of a choice")
-    if arguments.choice and arguments.preset is None:
-        arguments.usage_error("--choice needs --preset")
     if arguments.option and arguments.profile is None:
         arguments.usage_error("--option needs --profile")
     if arguments.user == "":
@@ -131,18 +126,20 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
     user = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
     async with open_cluster_viewer(arguments) as viewer, open_offline_spawner(viewer, user) as spawner:
         offer = replace(await spawner.make_offer(), answer_by=None)
-        has_profiles = not spawner.shows_own_form and bool(spawner.profile_list)
-        if has_profiles and any(getattr(arguments, part) is not None for part in (*_CHOICE_ARGUMENTS, "choice")):
-            arguments.usage_error("the hub shows a profile_list: describe the choice by --profile and --option")
-        if arguments.profile is not None and not has_profiles:
-            arguments.usage_error("the hub shows no profile_list: describe the choice by --preset, --gpu and the like")
+        names_fields = any(getattr(arguments, part) is not None for part in _CHOICE_ARGUMENTS)
+        if names_fields and spawner.profile_list and not spawner.has_fields:
+            arguments.usage_error("the hub has only a profile_list: describe the choice by --profile and --option")
+        if arguments.profile is not None and names_fields:
+            arguments.usage_error("--profile and the fields of the form exclude each other")
+        if arguments.profile is not None and not spawner.profile_list:
+            arguments.usage_error("the hub has no profile_list: describe the choice by --preset, --gpu and the like")
         asks_policy = arguments.user is not None
-        if has_profiles:
-            profile = as_dict(_build_profile_options(arguments))
+        profile = as_dict(_build_profile_options(arguments))
+        if spawner.profile_list and not names_fields and (not spawner.has_fields or names_profile(profile)):
             explanation = await explain_profile(spawner, profile, offer=offer, asks_policy=asks_policy)
         else:
             explanation = await _explain_fields(arguments, spawner, offer=offer, asks_policy=asks_policy)
-        notices = (*list_omissions(viewer.values.chart), *_list_form_notices(viewer))
+        notices = (*list_omissions(viewer.values.chart), *_list_form_notices(viewer, spawner))
     document = {**explanation.serialize(manifest=arguments.manifest), "left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:
@@ -191,11 +188,11 @@ def _parse_user_options(text: str) -> _UserOptions:
 
 
 def _parse_choice(text: str) -> tuple[str, str]:
-    name, separator, entry = text.partition("=")
-    if not (name and separator and entry):
-        message = f"must be NAME=ENTRY, such as size=large, not {quote(text)}"
+    name, separator, choice = text.partition("=")
+    if not (name and separator and choice):
+        message = f"must be NAME=CHOICE, such as size=large, not {quote(text)}"
         raise argparse.ArgumentTypeError(message)
-    return name, entry
+    return name, choice
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
@@ -212,14 +209,13 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
     image = given.get("image", "")
     if image not in images and ("/" in image or ":" in image):
         given["custom_image"] = given.pop("image")
-    options = parse_query({part: [text] for part, text in given.items()})
-    return {**options, PRESET_CHOICES: dict(arguments.choice)} if arguments.choice else options
+    return parse_query({part: [text] for part, text in given.items()})
 
 
-def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
+def _list_form_notices(viewer: ClusterViewer, spawner: GPUSpawner) -> Iterator[str]:
     forms = ("options_form", "options_from_form")
-    if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
-        yield "There are no settings of gpuspawner beside a form of yours: a hub would show that, not ask this."
+    if not spawner.has_fields and any(get_configured_trait(viewer.config, name) for name in forms):
+        yield "No setting of gpuspawner describes a field beside a form of yours: a hub would show that, not ask this."
 
 
 def _choose_exit_code(found: Explanation) -> int:
@@ -263,16 +259,12 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
 
 
 def _format_details(details: ChoiceDetails) -> Iterator[str]:
-    """Yield lines that name the preset, the allowed users, the container's resources and the overridden traits."""
-    if not (details.parts or details.overrides or details.access):
+    """Yield lines that name the allowed users, the container's resources and the overridden traits."""
+    if not (details.overrides or details.access):
         return
-    if details.parts:
-        yield f"Preset: {', '.join(details.parts)}"
     for name, access in details.access.items():
         kinds = (("group", access.groups), ("user", access.users))
         yield f"For: {name}: {', '.join(f'{kind} {each}' for kind, names in kinds for each in sorted(names))}"
-    if details.parts and not details.access:
-        yield "For: every user, as far as the policy allows it"
     for kind in ("limits", "requests"):
         amounts = (details.resources.get(kind) or {}).items()
         yield f"Container: {kind} {', '.join(f'{name} {_format_amount(each)}' for name, each in amounts) or 'none'}"

@@ -21,6 +21,7 @@ from gpuspawner.core.errors import PolicyError, Problem, SelectionError, Setting
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.candidate import read_candidate
 from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options, find_image
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
@@ -31,7 +32,6 @@ from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.form.live import find_startable_alternatives
-from gpuspawner.hub.form.profiles import judge_profile
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources, merge_overrides
 from gpuspawner.hub.pod.preview import JudgedPod, exclude_gpu_nodes, judge_pod, serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
@@ -110,16 +110,12 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 class ChoiceDetails:
     """What the user's selection sets in the pod, and which users may choose what is in the selection.
 
-    :param parts: display name of the selected preset, then ``LIST: ENTRY`` for each entry picked in the preset's lists.
-        Empty without a preset, and for a preset that only fills in the form.
-    :param overrides: name of a KubeSpawner trait → value that the preset, the picked entries, the image and the GPU
-        type set.
+    :param overrides: name of a KubeSpawner trait → value that the image and the GPU type set.
     :param resources: ``resources`` of the server's container.
-    :param access: display name of the selected image, GPU type, preset or entry → the groups and users who may choose
-        it. Parts of the selection that every user may choose are missing.
+    :param access: display name of the selected image or GPU type → the groups and users who may choose it. Parts of
+        the selection that every user may choose are missing.
     """
 
-    parts: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     access: Mapping[str, Access] = field(default_factory=dict)
@@ -131,7 +127,6 @@ class ChoiceDetails:
             for name, each in self.access.items()
         }
         return {
-            "parts": list(self.parts),
             "kubespawner_override": dict(self.overrides),
             "resources": dict(self.resources),
             "access": access,
@@ -141,20 +136,10 @@ class ChoiceDetails:
 def _list_details(admission: Admission, catalog: Catalog, *, manifest: Mapping[str, Any]) -> ChoiceDetails:
     selection = admission.selection
     named: dict[AccessKey, str] = {("image", selection.image): find_image(selection, catalog).display_name}
-    parts: list[str] = []
     if selection.gpu is not None:
         named["gpu", selection.gpu] = catalog.gpus[selection.gpu].display_name
-    if selection.preset is not None:
-        preset = catalog.presets[selection.preset]
-        named["preset", preset.slug] = preset.display_name
-        parts.append(preset.display_name)
-        for name, slug in selection.preset_choices.items():
-            entry = preset.choices[name].entries[slug]
-            named["preset", preset.slug, name, slug] = entry.display_name
-            parts.append(f"{preset.choices[name].display_name}: {entry.display_name}")
     access = catalog.policy.access if catalog.policy is not None else {}
     return ChoiceDetails(
-        parts=tuple(parts),
         overrides=merge_overrides(admission.placement.overrides),
         resources=manifest["spec"]["containers"][0].get("resources") or {},
         access={name: access[key] for key, name in named.items() if key in access},
@@ -280,10 +265,10 @@ async def explain_profile(
 ) -> Explanation:
     """Return the predicted outcome of a profile of KubeSpawner's ``profile_list``.
 
-    :param spawner: the user's spawner, without settings of gpuspawner.
+    :param spawner: the user's spawner.
     :param options: the user options, as KubeSpawner's form sends them.
     :param offer: the GPU types and the inventory of the cluster.
-    :param asks_policy: whether the admin asks what a certain user may do; without settings, no policy denies anything.
+    :param asks_policy: whether the admin asks what a certain user may do.
     :raises SettingsError: KubeSpawner cannot build a pod from the admin's Helm values and the profile.
     """
     spawner.user_options = dict(options)
@@ -292,10 +277,13 @@ async def explain_profile(
     except RefusedProfile as error:
         problem = Problem(field="profile", code=error.code, message=error.jupyterhub_message)
         return Explanation(options={}, invalid=(problem,))
-    judged = await judge_profile(spawner, manifest, offer=offer)
+    gpu, timeout_s = spawner.start_state.feed.gpu, float(spawner.start_timeout)
+    candidate = read_candidate(manifest, offer.catalog, names_image=spawner.start_state.names_image)
+    judged = await judge_pod(spawner, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
+    denials = (await _read_allowance(spawner, offer, asks_policy=asks_policy)).check_candidate(candidate)
     return Explanation(
         options=options,
-        refused=() if asks_policy else None,
+        refused=denials if asks_policy or denials else None,
         verdict=Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict,
         groups=_group_nodes(judged, offer),
         manifest=manifest,
@@ -308,7 +296,7 @@ def _group_nodes(judged: JudgedPod | None, offer: Offer) -> tuple[NodeGroup, ...
 
 
 def _open_to_all(catalog: Catalog) -> Catalog:
-    """Return a copy of a catalog in which every user may choose each image, GPU type, preset and entry."""
+    """Return a copy of a catalog in which every user may choose each image, GPU type and preset."""
     return catalog if catalog.policy is None else replace(catalog, policy=replace(catalog.policy, access={}))
 
 

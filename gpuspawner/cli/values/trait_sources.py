@@ -57,6 +57,15 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     return None
 
 
+def has_profiles(values: HelmValues) -> bool:
+    """Return whether the hub has a ``profile_list``, whose servers keep all that the values say of every server.
+
+    :param values: the merged values files.
+    """
+    source = find_trait_source(values, "profile_list")
+    return source is not None and bool(source.value)
+
+
 def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     """Return the tolerations that every server gets from the values, whichever GPU type the user picks.
 

@@ -19,7 +19,6 @@ from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.value_types import (
     NO_DEFAULT,
-    UNLIMITED_AMOUNT,
     Entry,
     EnvironmentName,
     FromSettings,
@@ -363,91 +362,20 @@ Choices = Mapping[str, Mapping[str, Choice]]
 """Name of a form field, such as ``priority`` → slug → option, the default first. Fields without options are absent."""
 
 
-PresetOptions = Mapping[str, object]
-"""Values of form fields, as in user options: ``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``. An amount of CPU or
-memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the pod's requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetVariant:
-    """One entry of a list in a preset (:class:`PresetChoice`), for example a size.
-
-    :param slug: key in settings and user options.
-    :param display_name: name in the form.
-    :param description: text below the name; may be empty.
-    :param options: values of form fields, which replace those of the preset.
-    :param overrides: values of KubeSpawner's traits, which apply on top of those of the preset.
-    """
-
-    slug: str
-    display_name: str
-    description: str = ""
-    options: PresetOptions = field(default_factory=dict)
-    overrides: TraitValues = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageInput:
-    """A text field beside a list in a preset: the user may enter an image there instead of picking from the list.
-
-    :param label: text beside the field; may be empty.
-    :param pattern: regular expression that the beginning of the text must match; empty = any text.
-    :param message: sentence for a user whose text does not match; may be empty.
-    :param overrides: values of KubeSpawner's traits for servers with such an image, on top of those of the preset.
-    """
-
-    label: str = ""
-    pattern: str = ""
-    message: str = ""
-    overrides: TraitValues = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoice:
-    """A list in a preset, from which the user picks one entry.
-
-    :param name: key in settings and user options.
-    :param display_name: label in the form.
-    :param entries: slug → entry, the default entry first.
-    :param custom_image: text field for an image; None = the user must pick an entry.
-    """
-
-    name: str
-    display_name: str
-    entries: Mapping[str, PresetVariant] = field(default_factory=dict)
-    custom_image: ImageInput | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named set of values for form fields, which a user chooses in one step.
+    """A named set of values for form fields, which a user chooses in one step and may then change.
 
     :param slug: key in settings.
     :param display_name: name in the form.
     :param description: text below the name; may be empty.
-    :param options: values of form fields.
-    :param overrides: values of KubeSpawner's traits for servers with the preset.
-    :param choices: name → list from which the user picks an entry.
-    :param is_default: whether a server without user options gets this preset, if users can choose only presets.
+    :param options: values of form fields, as in user options: ``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``.
     """
 
     slug: str
     display_name: str
     description: str = ""
-    options: PresetOptions = field(default_factory=dict)
-    overrides: TraitValues = field(default_factory=dict)
-    choices: Mapping[str, PresetChoice] = field(default_factory=dict)
-    is_default: bool = False
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether users cannot change the preset: it has overrides, choices, guarantees or unlimited amounts."""
-        is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
-        return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
-
-
-GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
-"""Key in :data:`PresetOptions` for the pod's request → name of the form field for its limit."""
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,8 +401,6 @@ class Catalog:
     :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs in KubeSpawner's traits. A server whose user
         options name no GPU type gets the first of these types that the user's limits and image allow.
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but servers do not get.
-    :param only_presets: True = users can choose only a preset, and entries of its lists.
-    :param preset_images: slug → image that only presets offer. Users cannot change a preset with such an image.
     :param new_nodes: whether nodes may be added that no NodePool describes, for servers without a GPU type.
     """
 
@@ -495,24 +421,7 @@ class Catalog:
     own: OwnResources = NO_RESOURCES
     default_gpus: tuple[tuple[str, int], ...] = ()
     dropped_gpus: Mapping[str, int] = field(default_factory=dict)
-    only_presets: bool = False
-    preset_images: Mapping[str, Image] = field(default_factory=dict)
     new_nodes: bool = True
-
-    @property
-    def default_preset(self) -> str | None:
-        """Slug of the preset that a server without user options gets; None if it gets no preset."""
-        if not self.only_presets:
-            return None
-        return next((slug for slug, each in self.presets.items() if each.is_default), next(iter(self.presets), None))
-
-    def is_fixed(self, preset: str) -> bool:
-        """Return whether users cannot change a preset's values. They can still pick entries in its ``choices``.
-
-        :param preset: slug of the preset.
-        """
-        own = self.presets[preset]
-        return self.only_presets or own.is_fixed or own.options.get("image") in self.preset_images
 
     @property
     def default_image(self) -> str:

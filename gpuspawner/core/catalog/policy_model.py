@@ -259,10 +259,7 @@ class Access:
 
 
 AccessKey = tuple[str, ...]
-"""Names one choice in the form, for example ``("image", "pytorch")`` or ``("gpu", "a100")``.
-
-``("preset", "small", "memory", "mem-16")`` names the choice ``mem-16`` in the list ``memory`` of the preset ``small``.
-"""
+"""Names one choice in the form, for example ``("image", "pytorch")`` or ``("gpu", "a100")``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

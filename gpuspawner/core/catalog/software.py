@@ -11,8 +11,10 @@ The form, the admission check and the pod's node affinity all use this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 
+from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import ComputeCapability, GPUType, Image, Platform
 from gpuspawner.core.catalog.node_labels import MatchExpression, format_vendor
 from gpuspawner.core.text.i18n import gettext
@@ -221,3 +223,26 @@ _EXPLAINERS: dict[Misfit, Callable[[Image, list[Platform]], str]] = {
     Misfit.CUDA: _explain_cuda,
     Misfit.COMPUTE: _explain_compute,
 }
+
+
+def index_images(images: Iterable[Image]) -> dict[str, Image]:
+    """Return a mapping for :attr:`.CustomImages.listed`: image reference → image.
+
+    Images whose reference cannot be parsed are missing. Of several images with one reference, the first one counts,
+    without what another one declares differently: what the image contains is then unknown, and nothing is overridden.
+
+    :param images: images of the settings or of a catalog.
+    """
+    listed: dict[str, Image] = {}
+    for image in images:
+        reference = parse_reference(image.image)
+        if reference is not None:
+            first = listed.get(reference.pulled, image)
+            listed[reference.pulled] = replace(
+                first,
+                cuda=first.cuda if first.cuda == image.cuda else None,
+                vendors=first.vendors if first.vendors == image.vendors else None,
+                architectures=first.architectures if first.architectures == image.architectures else (),
+                overrides=first.overrides if first.overrides == image.overrides else {},
+            )
+    return listed

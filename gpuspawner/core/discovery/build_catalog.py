@@ -49,7 +49,7 @@ from gpuspawner.core.discovery.discover import (
     is_spot,
 )
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
-from gpuspawner.core.request.selection import select_usable_presets
+from gpuspawner.core.request.selection import find_preset_errors
 
 _MAX_VALUES = 32
 """Maximum number of label values in the node affinity of a pod with a discovered GPU type."""
@@ -163,7 +163,6 @@ class ConfiguredCatalog:
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.
     :param queue: Kueue's queue; None = servers are not queued.
-    :param only_presets: whether users can choose only presets.
     :param new_nodes: whether nodes may be added that no NodePool describes; for GPU types of the settings,
         :attr:`.GPUType.new_nodes` says it.
     """
@@ -185,7 +184,6 @@ class ConfiguredCatalog:
     discover: bool = True
     policy: Policy | None = None
     queue: KueueQueue | None = None
-    only_presets: bool = False
     new_nodes: bool = True
 
 
@@ -199,8 +197,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets that need something unavailable, such as an unknown GPU type. It also leaves out such
-    entries of the lists in presets. While the cluster's nodes are unknown, the catalog keeps all presets.
+    The catalog leaves out presets that need something unavailable, such as an unknown GPU type. While the cluster's
+    nodes are unknown, the catalog keeps all presets.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -214,10 +212,9 @@ def assemble_catalog(
     gpus, hidden = _collect_types(configured, nodes, table=table)
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
-    images, preset_images = add_own_image(configured, _make_fallback_image(fallback_image))
+    own_image = _make_fallback_image(fallback_image)
     catalog = Catalog(
-        images=images,
-        preset_images=preset_images,
+        images=configured.images or {own_image.slug: own_image},
         cpu=configured.cpu or (CPU.make_bounds(largest[0], own.cpu) if largest else None),
         memory=configured.memory or (MEMORY.make_bounds(largest[1], own.memory) if largest else None),
         gpus=gpus,
@@ -232,41 +229,14 @@ def assemble_catalog(
         choices=configured.choices,
         policy=configured.policy,
         queue=configured.queue,
-        only_presets=configured.only_presets,
         new_nodes=configured.new_nodes,
     )
     if inventory.nodes is None:
         return catalog
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
-    return replace(catalog, presets=select_usable_presets(configured.presets, catalog))
-
-
-def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[str, Image], Mapping[str, Image]]:
-    """Return the images in the form's field, and the images that users get only with a preset.
-
-    - If the settings have no images, the field offers KubeSpawner's own image.
-    - If the settings have images, and no preset names KubeSpawner's image, the field offers only the settings' images.
-    - If the settings have images, and a preset names KubeSpawner's image, users get this image only with a preset: a
-      user who may not choose the preset must not get its image. With ``only_presets``, the form has no field for
-      images, so this image is added to the settings' images.
-
-    :param configured: the admin's settings.
-    :param own: KubeSpawner's own image.
-    """
-    named = {
-        options.get("image")
-        for preset in configured.presets.values()
-        for options in (
-            preset.options,
-            *(entry.options for each in preset.choices.values() for entry in each.entries.values()),
-        )
-    }
-    images = configured.images
-    if images and (own.slug in images or own.slug not in named):
-        return images, {}
-    if not images or configured.only_presets:
-        return {**images, own.slug: own}, {}
-    return images, {own.slug: own}
+    errors = find_preset_errors(configured.presets, catalog)
+    presets = {slug: preset for slug, preset in configured.presets.items() if slug not in errors}
+    return replace(catalog, presets=presets)
 
 
 def _collect_types(

@@ -42,6 +42,7 @@ from gpuspawner.core.form.views import (
     NumberView,
     PolicyView,
     PresetView,
+    ProfileView,
     TimeView,
     VendorView,
     VerdictView,
@@ -74,11 +75,10 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField
-from gpuspawner.core.request.options import START_PRESET
-from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.options import PROFILE, START_PRESET
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
-from gpuspawner.core.text.wording import join_sentences
+from gpuspawner.core.text.wording import join_sentences, sanitize_name
 from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -203,8 +203,8 @@ GPU_COLUMNS = (
     *("state", "reason", "shapes", "largest_shapes", "scales", "new_nodes", "longest_text", "share"),
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
-_PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Fields of presets. An error or notice about any other field opens the form's fields outside presets."""
+_CARD_FIELDS = frozenset({START_PRESET, "preset", PROFILE})
+"""Fields of cards. An error or notice about any other field opens the form's fields outside cards."""
 _READING_ORDER = (START_PRESET, GPU.name, GPU_COUNT.name, CPU.name, MEMORY.name, IMAGE.name, CUSTOM_IMAGE.name)
 """The first fields, in the order in which the form shows them; all others follow."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
@@ -235,27 +235,58 @@ def build_view(
     live = live or LiveState()
     allowance = allowance or Allowance(full_catalog=catalog, person=Person(name=""))
     filled = filled or fill_fields(catalog, allowance=allowance)
-    errors = _group_by_field(problems, filled)
     common = FormView(
-        images=(),
-        cpu=None,
-        memory=None,
-        vendors=(),
-        presets=build_preset_views(allowance, filled, verdicts=live.presets, error=errors.get(START_PRESET, "")),
+        presets=build_preset_views(allowance, filled, verdicts=live.presets),
         values=filled.values,
-        errors=errors,
+        errors=_group_by_field(problems),
         notices=filled.notices,
         capacity_notice=_format_capacity_notice(inventory),
         age_s=inventory.age_s,
         age_text=format_data_age(inventory.age_s),
         policy=build_policy_view(allowance, filled.values),
-        only_presets=catalog.only_presets,
         is_fresh=filled.is_fresh,
     )
-    return (
-        common
-        if catalog.only_presets
-        else _add_fields(common, allowance, inventory=inventory, filled=filled, live=live)
+    return _add_fields(common, allowance, inventory=inventory, filled=filled, live=live)
+
+
+def build_view_without_fields(inventory: Inventory, *, allowance: Allowance) -> FormView:
+    """Return the view of a form that has only profiles, without the profiles.
+
+    :param inventory: the cluster's state.
+    :param allowance: what the user may have.
+    """
+    values, refusal = dict.fromkeys(FORM_FIELDS, ""), allowance.refusal
+    policy = build_policy_view(allowance, values)
+    return FormView(
+        values=values,
+        capacity_notice=_format_capacity_notice(inventory),
+        age_s=inventory.age_s,
+        age_text=format_data_age(inventory.age_s),
+        policy=policy and PolicyView(in_use=policy.in_use, blocked=refusal.message if refusal else ""),
+        has_fields=False,
+    )
+
+
+def add_profiles(view: FormView, profiles: tuple[ProfileView, ...], *, problem: str) -> FormView:
+    """Return the view of a form with the cards of KubeSpawner's profiles.
+
+    :param view: the view without profiles.
+    :param profiles: the cards.
+    :param problem: why the hub could not load the profiles; "" if it could.
+    """
+    errors = [profile.error for profile in profiles if profile.error]
+    is_gone = bool(view.asked) and all(profile.slug != view.asked for profile in profiles)
+    gone = gettext(
+        "This link asks for a profile that this hub doesn't have ({value}). Pick another.",
+        value=sanitize_name(view.asked or ""),
+    )
+    return replace(
+        view,
+        profiles=profiles,
+        profiles_problem=problem,
+        asked=None if is_gone else view.asked,
+        notes=(*view.notes, gone) if is_gone else view.notes,
+        errors=dict(view.errors) | ({PROFILE: errors[0]} if errors else {}),
     )
 
 
@@ -266,9 +297,8 @@ def _add_fields(
     catalog, values = allowance.full_catalog, filled.values
     allowed = catalog if allowance.blocked else allowance.catalog
     selection = None if common.errors else filled.selection
-    plain = [preset.values for preset in common.presets if not preset.is_fixed]
-    standard_values = (restore_fields(None, allowed)[0], *plain)
-    changed = (common.errors.keys() | common.notices.keys()) - _PRESET_FIELDS
+    standard_values = (restore_fields(None, allowed)[0], *(preset.values for preset in common.presets))
+    changed = (common.errors.keys() | common.notices.keys()) - _CARD_FIELDS
     vendors = _build_vendor_views(allowance, inventory, live=live)
     types: dict[str | None, GPUTypeView] = {gpu.slug: gpu for vendor in vendors for gpu in vendor.types}
     return replace(
@@ -339,9 +369,7 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
             {"name": each.name, "entries": [_pick_attributes(entry, "slug", "phrase") for entry in each.entries]}
             for each in view.choices
         ],
-        "presets": _encode_table(
-            _PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets if not preset.is_fixed]
-        ),
+        "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
         "values": dict(view.values),
         "verdict": view.verdict and _encode_verdict(view.verdict),
         "capacity_notice": view.capacity_notice,
@@ -382,7 +410,7 @@ def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[st
     return {
         **_pick_attributes(policy, "in_use", "blocked"),
         "times": [_encode_time(each) for each in policy.times],
-        "presets": [preset.slug for preset in presets if preset.is_denied and not preset.is_fixed],
+        "presets": [preset.slug for preset in presets if preset.is_denied],
     }
 
 
@@ -401,17 +429,11 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
-    """Return field name → error message, in the order in which the form shows the fields.
-
-    If the user pressed the start button of a preset, all messages are under ``START_PRESET``: the form shows them at
-    the button.
-    """
+def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
+    """Return field name → error message, in the order in which the form shows the fields."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
-        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(
-            problem.message if filled.is_preset_sent else problem.hint or problem.message
-        )
+        messages.setdefault(problem.field, []).append(problem.hint or problem.message)
     places = {name: place for place, name in enumerate(_READING_ORDER)}
     ordered = sorted(messages, key=lambda name: places.get(name, len(places)))
     return {name: join_sentences(*messages[name]) for name in ordered}

@@ -8,11 +8,10 @@ discard the valid ones. A saved value that is no longer offered is replaced by t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
-from gpuspawner.core.catalog.model import Catalog, Preset, narrow_bounds
-from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.catalog.model import Catalog, narrow_bounds
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.views import FORM_LEVEL
 from gpuspawner.core.policy.allowance import Allowance
@@ -20,7 +19,6 @@ from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import (
     AMOUNT_FIELDS,
     CLOSED_CHOICES,
-    CUSTOM_IMAGE,
     FORM_FIELDS,
     GPU,
     IMAGE,
@@ -32,17 +30,12 @@ from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.options import (
     START_PRESET,
     get_max_length,
-    name_entry_field,
-    name_image_field,
     parse_form,
-    parse_preset_choices,
     parse_query,
     split_query,
 )
-from gpuspawner.core.request.presets import PRESET_CHOICES, translate_profile
 from gpuspawner.core.request.selection import (
     OPTIONS_VERSION,
-    CombinationSearch,
     Selection,
     find_amount,
     find_max_run_time_s,
@@ -59,8 +52,6 @@ DenialExplainer = Callable[[str, Mapping[str, object]], str]
 says why the policy denies this value to the user, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
-_MAX_COMBINATIONS = 50
-"""The search for valid entries of a preset tries at most this many combinations with several non-default entries."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -104,18 +95,13 @@ def restore_fields(
     :param catalog: what the user may choose from.
     :param explain_denial: explains values that the policy denies; None without a policy.
     """
-    if catalog.only_presets:  # The form shows presets instead of these fields, so there is nothing to restore.
-        return dict.fromkeys(FORM_FIELDS, ""), {}
     form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
-    if not isinstance(options, Mapping) or _names_fixed_preset(options, catalog):
+    if not isinstance(options, Mapping):
         return form.values, form.notices
     if options.get("v", OPTIONS_VERSION) != OPTIONS_VERSION:
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        # The custom image was the text in a field of the preset. If the preset is gone, drop the image, too.
-        if options["preset"] not in list(catalog.presets):
-            options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
         form.values = form.values if preset is None else format_field_values(preset)
     for name, restore_field in form.list_field_restorers().items():
@@ -280,32 +266,6 @@ def _quote_saved(saved: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetFields:
-    """The contents of the form's fields for a preset in which users can change only the ``choices``.
-
-    A choice is a list of entries, a text field in which the user names an image, or both.
-
-    :param entries: name of a choice → slug of the entry that is selected in its list; "" if the user names an image
-        instead.
-    :param images: name of a choice → text in its text field.
-    :param selection: what the preset would start with these contents; None if the contents are invalid, or if
-        ``is_unfinished`` is True.
-    :param refusal: why the hub would not start the preset with these contents, one or more sentences; "" if the hub
-        would start it, or if ``is_unfinished`` is True.
-    """
-
-    entries: Mapping[str, str] = field(default_factory=dict)
-    images: Mapping[str, str] = field(default_factory=dict)
-    selection: Selection | None = None
-    refusal: str = ""
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether a choice still has no value: no entry of its list is picked, and its text field is empty."""
-        return any(not slug and not self.images[name].strip() for name, slug in self.entries.items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FilledFields:
     """The contents of the form's fields.
 
@@ -313,22 +273,13 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
-    :param presets: slug → contents of the fields of each preset in which users can change only the ``choices``.
-        Presets without a valid combination of entries are missing.
-    :param last_preset: slug of the preset of the user's last start; "" if ``presets`` lacks it.
-    :param picked_preset: slug of the preset that the form shows as selected; "" = none.
-    :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
     :param is_fresh: whether the user has no earlier choice and followed no link. The values are then those of the first
-        preset that fills in fields and that the user may have; without such a preset, the defaults.
+        preset that the user may have; without such a preset, the defaults.
     """
 
     values: Mapping[str, str]
     notices: Mapping[str, str] = field(default_factory=dict)
     selection: Selection | None = None
-    presets: Mapping[str, PresetFields] = field(default_factory=dict)
-    last_preset: str = ""
-    picked_preset: str = ""
-    is_preset_sent: bool = False
     is_fresh: bool = False
 
 
@@ -350,8 +301,7 @@ def fill_fields(
         what a start with the link's options gets. For a submitted form, other fields show the values of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
-    saved = None if is_link else translate_profile(options, catalog)
-    options = saved if isinstance(saved, Mapping) else None
+    options = None if is_link else options
     # Use the full catalog for a user who may start no server at all: the form then still shows the saved options of the
     # user, without notices of denied values.
     allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
@@ -360,170 +310,25 @@ def fill_fields(
         allowed,
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
-    # A preset in which users can change only the choices says nothing about the fields.
-    is_fresh = not is_link and not any(given and not _names_fixed_preset(given, catalog) for given in (options, typed))
+    is_fresh = not is_link and not options and not typed
     if is_fresh:
         values = _find_first_preset_values(allowed) or values
-    found = _fill_presets(
-        allowance or Allowance(full_catalog=catalog, person=Person(name="")), options=options, typed=typed
-    )
     if typed is not None:
         full = catalog if allowance is None else allowance.complete_catalog
-        if is_link and not full.only_presets:
+        if is_link:
             values = _find_linked_values(typed, full, allowed=allowed) or values
             # An empty image asks for a custom image in a form, and for the default in a link.
             typed = {name: text for name, text in typed.items() if name != IMAGE.name or text.strip()}
-        values, notices = values if full.only_presets else _overlay_typed(values, typed, catalog=full), {}
-    is_blocked = catalog.only_presets or (allowance is not None and allowance.blocked)
+        values, notices = _overlay_typed(values, typed, catalog=full), {}
+    is_blocked = allowance is not None and allowance.blocked is not None
     selection = None if is_blocked else _find_selection(values, allowed)
-    return replace(found, values=values, notices={**notices, **found.notices}, selection=selection, is_fresh=is_fresh)
+    return FilledFields(values=values, notices=notices, selection=selection, is_fresh=is_fresh)
 
 
 def _find_first_preset_values(catalog: Catalog) -> dict[str, str] | None:
-    """Return the fields of the first valid preset that fills in fields; None without such a preset."""
-    plain = (slug for slug in catalog.presets if not catalog.is_fixed(slug))
-    found = next(filter(None, (try_validate({"preset": slug}, catalog) for slug in plain)), None)
+    """Return the fields of the first valid preset; None without such a preset."""
+    found = next(filter(None, (try_validate({"preset": slug}, catalog) for slug in catalog.presets)), None)
     return None if found is None else format_field_values(found)
-
-
-def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool:
-    slug = options.get("preset")
-    return isinstance(slug, str) and slug in catalog.presets and catalog.is_fixed(slug)
-
-
-def _fill_presets(
-    allowance: Allowance, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
-) -> FilledFields:
-    """Return the contents of the fields in the presets in which users can change only the ``choices``."""
-    full = allowance.complete_catalog
-    fixed = [slug for slug in full.presets if full.is_fixed(slug)]
-    if not fixed:
-        return FilledFields(values={})
-    saved = options if isinstance(options, Mapping) and options.get("v", OPTIONS_VERSION) == OPTIONS_VERSION else {}
-    presets: dict[str, PresetFields] = {}
-    for slug in fixed:
-        if (found := _fill_preset(slug, allowance, saved=saved, typed=typed or {})) is not None:
-            presets[slug] = found
-    last = saved.get("preset")
-    last_preset = last if isinstance(last, str) and last in presets else ""
-    sent = (typed or {}).get(START_PRESET) or (typed or {}).get("preset") or ""
-    asked = sent if sent in presets else last_preset
-    default = full.default_preset or ""
-    startable = (slug for slug, each in presets.items() if not each.refusal)
-    first = default if default in presets and not presets[default].refusal else next(startable, "")
-    return FilledFields(
-        values={},
-        notices={} if typed is not None else _list_preset_notices(options, presets, allowance=allowance),
-        presets=presets,
-        last_preset=last_preset,
-        picked_preset=asked or (first if full.only_presets else ""),
-        is_preset_sent=sent in presets,
-    )
-
-
-def _fill_preset(
-    slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
-) -> PresetFields | None:
-    """Return the contents of a preset's fields; None if no valid combination of its entries was found."""
-    full, reach = allowance.complete_catalog, allowance.reachable_catalog
-    catalog = reach if slug in reach.presets and not allowance.blocked else full
-    preset = catalog.presets[slug]
-    wanted, images = _read_wanted(preset, saved=saved, typed=typed)
-    search = CombinationSearch(preset, _list_entries(preset, wanted), limit=_MAX_COMBINATIONS)
-    for entries in search:
-        found = PresetFields(entries=entries, images=images)
-        if found.is_unfinished:
-            return found
-        try:
-            selection = validate(build_fixed_options(slug, found), catalog)
-        except SelectionError as error:
-            if wanted:
-                return replace(found, refusal=join_sentences(*(each.message for each in error.problems)))
-            search.exclude(entries, error.problems)
-            continue
-        # If the user may start nothing at all, list no denials: the form says this once, not at each preset.
-        denied = () if allowance.blocked else allowance.check_selection(selection)
-        return replace(found, selection=selection, refusal=join_sentences(*(each.message for each in denied)))
-    return None
-
-
-def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[str]]:
-    return {
-        name: [wanted[name]]
-        if name in wanted
-        else [*choice.entries, *([""] if choice.custom_image is not None else [])]
-        for name, choice in preset.choices.items()
-    }
-
-
-def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
-    """Return the user options that start a server with a preset in which users can change only the ``choices``.
-
-    :param slug: slug of the preset.
-    :param fields: contents of the preset's fields.
-    """
-    options: dict[str, object] = {
-        "preset": slug,
-        PRESET_CHOICES: {name: entry for name, entry in fields.entries.items() if entry},
-    }
-    if named := [fields.images[name].strip() for name, entry in fields.entries.items() if not entry]:
-        options[CUSTOM_IMAGE.name] = named[0]
-    return options
-
-
-def _read_wanted(
-    preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings: name of a preset's choice → slug of the picked entry, and name → text in its text field.
-
-    In the first mapping, "" means an image in the text field instead of an entry. Choices without a valid entry or an
-    image are missing.
-    """
-    wanted, images = {}, {}
-    is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug
-    source = typed if is_linked else saved if is_saved else {}
-    chosen = source.get(PRESET_CHOICES)
-    chosen = parse_preset_choices(chosen) if isinstance(chosen, str) else chosen
-    chosen = chosen if isinstance(chosen, Mapping) else {}
-    reference = source.get(CUSTOM_IMAGE.name)
-    for name, choice in preset.choices.items():
-        slug = typed.get(name_entry_field(preset.slug, name), chosen.get(name))
-        if isinstance(slug, str) and (slug in choice.entries or (not slug and choice.custom_image is not None)):
-            wanted[name] = slug
-        elif choice.custom_image is not None and isinstance(reference, str) and reference:
-            wanted[name] = ""
-        if choice.custom_image is not None:
-            text = typed.get(name_image_field(preset.slug, name), "" if wanted.get(name) else reference)
-            images[name] = text if isinstance(text, str) else ""
-    return wanted, images
-
-
-def _list_preset_notices(
-    options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
-) -> dict[str, str]:
-    """Return field name → notice that the preset of the user's last start, or an entry of it, is no longer offered."""
-    full = allowance.complete_catalog
-    if not isinstance(options, Mapping) or not options or allowance.blocked:
-        return {}
-    slug = options.get("preset")
-    if slug is None:
-        gone = gettext("Your last choice is no longer offered. Pick a preset.")
-        return {FORM_LEVEL: gone} if full.only_presets and "image" in options else {}
-    if not isinstance(slug, str) or slug not in presets:
-        gone = gettext("The preset you had last time{saved} is no longer offered.", saved=_quote_saved(slug))
-        return {} if isinstance(slug, str) and slug in full.presets and not full.is_fixed(slug) else {"preset": gone}
-    chosen, found = options.get(PRESET_CHOICES), presets[slug]
-    notices = [
-        gettext(
-            "{choice}: what you had last time{saved} is no longer offered: {name} is selected.",
-            choice=choice.display_name,
-            saved=_quote_saved(chosen[name]),
-            name=choice.entries[found.entries[name]].display_name,
-        )
-        for name, choice in full.presets[slug].choices.items()
-        if isinstance(chosen, Mapping) and chosen.get(name) and found.entries[name] not in ("", chosen[name])
-    ]
-    return {PRESET_CHOICES: join_sentences(*notices)} if notices else {}
 
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
@@ -538,7 +343,7 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: Catalog) -> dict[str, str] | None:
     """Return the fields of the choice that a link starts, as if the link did not have its wrong fields.
 
-    The result is None if the choice has no fields, because it is a fixed preset.
+    The result is None if what is wrong is in no field of the link.
 
     :param typed: field name → text in the link.
     :param catalog: what the link may choose from, without any user's limits.
@@ -555,12 +360,10 @@ def _find_linked_values(typed: Mapping[str, str], catalog: Catalog, *, allowed: 
             if wrong.isdisjoint(options):
                 return None
             options = {name: value for name, value in options.items() if name not in wrong}
-    return None if found.preset is not None else format_field_values(found)
+    return format_field_values(found)
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
-    if _names_fixed_preset(typed, catalog):
-        return dict(values)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # A link can name a custom image, which replaces the default or the preset's image.
@@ -570,12 +373,12 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
 
 
 def list_form_fields(catalog: Catalog) -> set[str]:
-    """Return the names of the fields that the form has; a list of presets counts as the fields about presets.
+    """Return the names of the fields that the form has; presets count as the field ``preset``.
 
     :param catalog: what the user may choose from.
     """
-    presets = {"preset", PRESET_CHOICES, START_PRESET} if catalog.presets else set()
-    return presets if catalog.only_presets else presets | (set(FORM_FIELDS) - _list_hidden_fields(catalog))
+    presets = {"preset", START_PRESET} if catalog.presets else set()
+    return presets | (set(FORM_FIELDS) - _list_hidden_fields(catalog))
 
 
 def _list_hidden_fields(catalog: Catalog) -> set[str]:

@@ -16,8 +16,6 @@ from gpuspawner.core.catalog.model import (
     GPUType,
     Image,
     Preset,
-    PresetChoice,
-    PresetVariant,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -27,8 +25,6 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
     FilledFields,
-    PresetFields,
-    build_fixed_options,
     format_field_values,
     try_validate,
 )
@@ -39,9 +35,6 @@ from gpuspawner.core.form.views import (
     ImageView,
     MisfitView,
     PolicyView,
-    PresetChoiceView,
-    PresetEntryView,
-    PresetImageView,
     PresetView,
     TimeView,
     VerdictView,
@@ -54,7 +47,6 @@ from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import POLICY_CHOICES
-from gpuspawner.core.request.options import name_entry_field, name_image_field
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.units.duration import format_duration, format_duration_option
@@ -218,41 +210,31 @@ def apply_allowance_to_gpu(
 
 
 def build_preset_views(
-    allowance: Allowance, filled: FilledFields, *, verdicts: Mapping[str, Verdict], error: str = ""
+    allowance: Allowance, filled: FilledFields, *, verdicts: Mapping[str, Verdict]
 ) -> tuple[PresetView, ...]:
     """Return the views of all presets except those that are invalid now or that the policy hides.
 
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. The preset of the
-    user's last server comes first if users cannot change its CPU, memory and GPUs in the form.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
 
     :param allowance: what the user may have.
-    :param filled: contents of the form's fields, including the fields in presets.
+    :param filled: contents of the form's fields.
     :param verdicts: slug of a preset → whether the preset can start; presets without a verdict are missing.
-    :param error: why the hub refused to start the preset that the user chose; "" if the hub refused none.
     """
-    full = allowance.complete_catalog
-    views = []
-    for slug, preset in full.presets.items():
-        outlook = _build_outlook_view(verdicts.get(slug))
-        if full.is_fixed(slug):
-            view = _build_fixed_preset_view(preset, filled, allowance=allowance, outlook=outlook)
-            if view is not None and view.is_picked and error:
-                view = replace(view, error=error, outlook=None)
-        else:
-            view = _build_plain_preset_view(preset, allowance, filled=filled, outlook=outlook)
-        if view is not None:
-            views.append(view)
-    return tuple(sorted(views, key=lambda view: not view.is_last))
+    views = (
+        _build_preset_view(preset, allowance, filled=filled, outlook=_build_outlook_view(verdicts.get(slug)))
+        for slug, preset in allowance.complete_catalog.presets.items()
+    )
+    return tuple(view for view in views if view is not None)
 
 
 def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return what a preset's card says about whether a server with the preset can start."""
+    """Return what a preset's card says about whether a server can start; None without a verdict."""
     return (
         None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
     )
 
 
-def _build_plain_preset_view(
+def _build_preset_view(
     preset: Preset, allowance: Allowance, *, filled: FilledFields, outlook: VerdictView | None
 ) -> PresetView | None:
     catalog, allowed = allowance.complete_catalog, allowance.catalog
@@ -273,48 +255,11 @@ def _build_plain_preset_view(
         description=preset.description,
         summary=describe_selection(selection, catalog),
         values=values,
-        outlook=_build_denied_outlook(join_sentences(*(each.message for each in found)), allowance)
+        outlook=_build_denied_outlook(join_sentences(*(denial.message for denial in found)), allowance)
         if is_denied
         else outlook,
         is_denied=is_denied,
         is_picked=not is_denied and values == filled.values,
-    )
-
-
-def _build_fixed_preset_view(
-    preset: Preset, filled: FilledFields, *, allowance: Allowance, outlook: VerdictView | None
-) -> PresetView | None:
-    fields = filled.presets.get(preset.slug)
-    if fields is None:
-        return None
-    reached = None if allowance.blocked else allowance.reachable_catalog.presets.get(preset.slug)
-    found = _list_preset_denials(preset.slug, allowance)
-    if not found and reached is None and fields.selection is not None:
-        found = allowance.check_selection(fields.selection)
-    if is_hidden_by_policy(found, allowance):
-        return None
-    refusal = fields.refusal or join_sentences(*(each.message for each in found))
-    return PresetView(
-        slug=preset.slug,
-        display_name=preset.display_name,
-        description=preset.description,
-        summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
-        values={},
-        outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
-        # The user may be able to start a refused preset with other entries of its drop-down lists.
-        is_denied=reached is None or bool(refusal and not preset.choices),
-        is_fixed=True,
-        choices=tuple(
-            _build_preset_choice_view(
-                preset,
-                replace(preset.choices[name], custom_image=own.custom_image),
-                fields=fields,
-                allowance=allowance,
-            )
-            for name, own in (reached.choices.items() if reached else ())
-        ),
-        is_last=preset.slug == filled.last_preset,
-        is_picked=preset.slug == filled.picked_preset,
     )
 
 
@@ -323,64 +268,8 @@ def _list_preset_denials(slug: str, allowance: Allowance) -> tuple[Denial, ...]:
 
     The result is also empty for a user who may start no server at all.
     """
-    denied = None if slug in allowance.reachable_catalog.presets else allowance.check_preset(slug, {})
+    denied = None if slug in allowance.reachable_catalog.presets else allowance.check_preset(slug)
     return () if denied is None or allowance.blocked else (denied,)
-
-
-def _build_preset_choice_view(
-    preset: Preset, choice: PresetChoice, *, fields: PresetFields, allowance: Allowance
-) -> PresetChoiceView:
-    entries, reasons = [], []
-    picked = fields.entries[choice.name]
-    for entry in choice.entries.values():
-        denials_found = (
-            [] if entry.slug == picked else _find_entry_denials(preset, choice, entry=entry, allowance=allowance)
-        )
-        if is_hidden_by_policy(denials_found, allowance):
-            continue
-        reasons += [each.message for each in denials_found if each.message]
-        text = gettext("{name}: {description}", name=entry.display_name, description=entry.description)
-        text = text if entry.description else entry.display_name
-        is_denied = bool(denials_found)
-        shown = gettext("{name} (not available to you)", name=text) if is_denied else text
-        entries.append(PresetEntryView(slug=entry.slug, text=shown, is_denied=is_denied))
-    image = choice.custom_image
-    if image is not None and entries:
-        entries.append(PresetEntryView(slug="", text=gettext("Other…")))
-    return PresetChoiceView(
-        field=name_entry_field(preset.slug, choice.name),
-        label=choice.display_name,
-        entries=tuple(entries),
-        picked=picked,
-        reason=join_sentences(*dict.fromkeys(reasons)),
-        image=None
-        if image is None
-        else PresetImageView(
-            field=name_image_field(preset.slug, choice.name),
-            label=image.label or (gettext("Image reference") if entries else choice.display_name),
-            text=fields.images[choice.name],
-        ),
-    )
-
-
-def _find_entry_denials(
-    preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
-) -> list[Denial]:
-    """Return why the user cannot pick an entry of a preset's drop-down list; empty if the user can pick it.
-
-    A denial without a message means that the entry is invalid now, for example because its GPU type is gone.
-    """
-    usable = allowance.catalog.presets.get(preset.slug)
-    if usable is not None and entry.slug in usable.choices[choice.name].entries:
-        return []
-    denied = allowance.check_preset(preset.slug, {choice.name: entry.slug})
-    if denied is not None:
-        return [denied]
-    firsts = {name: next(iter(each.entries), "") for name, each in (usable or preset).choices.items()}
-    picked = PresetFields(entries={**firsts, choice.name: entry.slug}, images=dict.fromkeys(firsts, ""))
-    selection = try_validate(build_fixed_options(preset.slug, picked), allowance.complete_catalog)
-    found = () if selection is None else allowance.check_selection(selection)
-    return list(found) or [Denial(field="", code="", message="")]
 
 
 def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | None:

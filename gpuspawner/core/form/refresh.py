@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 
 from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
-from gpuspawner.core.form.views import FormView, GPUTypeView, PresetView
+from gpuspawner.core.form.views import FormView, GPUTypeView, ProfileView
 
 _SHOWN_COLUMNS = ("healthy", "capacity_text", "details_text")
 REFRESHED_GPU_COLUMNS = (*GPU_COLUMNS, *_SHOWN_COLUMNS)
@@ -18,7 +18,7 @@ REFRESHED_GPU_COLUMNS = (*GPU_COLUMNS, *_SHOWN_COLUMNS)
 so its island leaves them out."""
 
 _REFRESHED_PRESET_COLUMNS = ("slug", "outlook")
-_FIXED_PRESET_COLUMNS = ("slug", "is_denied", "outlook", "summary", "fields", "entries")
+_PROFILE_COLUMNS = ("slug", "is_denied", "outlook", "summary", "fields")
 _LEFT_OUT = ("images", "presets", "age_s", "link_prefix", "choices", "shared_memory", "tag")
 """Members of the island that a refresh sends as tables or in a header, or that an open form never changes."""
 
@@ -46,10 +46,7 @@ def encode_refresh(view: FormView) -> tuple[dict[str, object], dict[str, tuple[t
     tables = {
         "images": _read_table(island["images"]),
         "presets": _shorten(_read_table(island["presets"]), len(_REFRESHED_PRESET_COLUMNS)),
-        "fixed_presets": (
-            _FIXED_PRESET_COLUMNS,
-            {preset.slug: _encode_fixed_preset(preset) for preset in view.presets if preset.is_fixed},
-        ),
+        "profiles": (_PROFILE_COLUMNS, {profile.slug: _encode_profile(profile) for profile in view.profiles}),
     }
     return members, tables
 
@@ -64,17 +61,12 @@ def _shorten(table: tuple[tuple[str, ...], Rows], columns: int) -> tuple[tuple[s
     return names[:columns], {slug: row[:columns] for slug, row in rows.items()}
 
 
-def _encode_fixed_preset(preset: PresetView) -> tuple[object, ...]:
+def _encode_profile(profile: ProfileView) -> tuple[object, ...]:
     fields: dict[str, str] = {}
-    for choice in preset.choices:
-        if choice.entries:
-            fields[choice.field] = choice.picked if any(each.slug == choice.picked for each in choice.entries) else ""
-        if choice.image:
-            fields[choice.image.field] = choice.image.text
-    entries = [
-        [choice.field, [[entry.slug, entry.text, entry.is_denied] for entry in choice.entries]]
-        for choice in preset.choices
-        if choice.entries
-    ]
-    outlook = preset.outlook and {"outcome": preset.outlook.outcome, "sentence": preset.outlook.sentence}
-    return preset.slug, preset.is_denied, outlook, preset.summary, fields, entries
+    for option in profile.options:
+        if option.choices:
+            fields[option.field] = option.picked
+        if option.text_field:
+            fields[option.text_field] = option.text
+    outlook = profile.outlook and {"outcome": profile.outlook.outcome, "sentence": profile.outlook.sentence}
+    return profile.slug, profile.is_denied, outlook, profile.summary, fields

@@ -267,77 +267,17 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetEntryView:
-    """An entry in a list of a fixed preset. Such a preset has lists and a start button instead of the form's fields.
-
-    :param slug: key in the settings; "" for the entry with which the user names an image in the text field beside the
-        list.
-    :param text: name for users, with the admin's description.
-    :param is_denied: whether the user cannot pick the entry, for now or forever.
-    """
-
-    slug: str
-    text: str
-    is_denied: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetImageView:
-    """The text field of a preset's choice, in which the user may name an image instead of picking an entry.
-
-    :param field: name of the text field in the HTML form.
-    :param label: text above the field.
-    :param text: current content of the field.
-    """
-
-    field: str
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresetChoiceView:
-    """A choice in a fixed preset: a list from which the user picks an entry, a text field for an image, or both.
-
-    A fixed preset has such choices and a start button instead of the form's fields.
-
-    :param field: name of the list in the HTML form.
-    :param label: text above the list.
-    :param entries: entries of the list, the default first; empty if the choice has only a text field.
-    :param picked: slug of the picked entry; "" if the user names an image in the text field.
-    :param reason: why some of the entries are denied, one or more sentences; may be empty.
-    :param image: the text field; None without one.
-    """
-
-    field: str
-    label: str
-    entries: tuple[PresetEntryView, ...]
-    picked: str
-    reason: str = ""
-    image: PresetImageView | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetView:
-    """A preset, as the form shows it.
-
-    A plain preset fills in the form's fields. A fixed preset instead has its own start button, and may have lists and
-    text fields of its own (``choices``).
+    """A preset, which fills in the form's fields.
 
     :param slug: key in the settings.
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
     :param summary: the preset's selection as text.
-    :param values: field name → text that the form fills in when the user picks the preset; empty for a fixed preset.
-    :param outlook: whether the preset can start, or why it is denied; None if unknown. For a fixed preset, this is
-        about the entries that are picked in its lists.
+    :param values: field name → text that the form fills in when the user picks the preset.
+    :param outlook: whether the preset can start, or why it is denied; None if unknown.
     :param is_denied: whether the policy denies the preset to the user, for now or forever; ``outlook`` has the reason.
-    :param is_fixed: whether the preset is a fixed preset.
-    :param choices: the lists and text fields of a fixed preset; empty for other presets.
-    :param is_last: whether the user's last start was of this fixed preset.
-    :param is_picked: whether the form shows the preset as selected. A plain preset is selected if the fields hold its
-        ``values``.
-    :param error: why the hub refused to start this fixed preset; "" if the hub did not refuse.
+    :param is_picked: whether the fields hold the preset's ``values``.
     """
 
     slug: str
@@ -347,8 +287,56 @@ class PresetView:
     values: Mapping[str, str]
     outlook: VerdictView | None = None
     is_denied: bool = False
-    is_fixed: bool = False
-    choices: tuple[PresetChoiceView, ...] = ()
+    is_picked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptionView:
+    """An option of a profile: a list from which the user picks a choice, a text field, or both.
+
+    :param field: name of the list in the HTML form, as KubeSpawner names it.
+    :param label: text above the list, which may be HTML of the admin.
+    :param choices: slug and name of each choice; the slug "" is for the text field. Empty without a list.
+    :param picked: slug of the picked choice; "" for the text field.
+    :param text_field: name of the text field; "" without one.
+    :param text_label: text above the text field.
+    :param text: content of the text field.
+    """
+
+    field: str
+    label: str
+    choices: tuple[tuple[str, str], ...]
+    picked: str
+    text_field: str = ""
+    text_label: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileView:
+    """A profile of KubeSpawner's ``profile_list``, as the form shows it: a card with its own start button.
+
+    :param slug: the profile's slug.
+    :param display_name: name for users, which may be HTML of the admin.
+    :param description: text for users, which may be HTML of the admin.
+    :param summary: what the server gets with the picked choices; empty if unknown.
+    :param gpus: number of GPUs with the picked choices; 0 if unknown.
+    :param options: the profile's options.
+    :param outlook: whether a server with the picked choices can start, or why it is denied; None if unknown.
+    :param is_denied: whether the user may not start the profile, whatever choices are picked.
+    :param is_last: whether the user's last start was of this profile.
+    :param is_picked: whether the form shows the profile as selected.
+    :param error: why the hub refused to start the profile; "" if the hub did not refuse.
+    """
+
+    slug: str
+    display_name: str
+    description: str = ""
+    summary: str = ""
+    gpus: int = 0
+    options: tuple[ProfileOptionView, ...] = ()
+    outlook: VerdictView | None = None
+    is_denied: bool = False
     is_last: bool = False
     is_picked: bool = False
     error: str = ""
@@ -410,7 +398,7 @@ class FormView:
     """The view of the whole form.
 
     :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
-    :param images: the images to choose from; empty if the policy hides all, or if ``only_presets`` is True.
+    :param images: the images to choose from; empty if the policy hides all, or without fields.
     :param custom_image: the field for an image reference; None if the user may only choose from ``images``.
     :param cpu: bounds in cores; None if the form has no such field.
     :param memory: bounds in GiB; None if the form has no such field.
@@ -418,7 +406,8 @@ class FormView:
     :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
-    :param presets: the presets: first one with ``is_last``, if any, then the others in the catalog's order.
+    :param presets: the presets, in the catalog's order.
+    :param profiles: the profiles: first one with ``is_last``, if any, then the others in the admin's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
     :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
@@ -437,27 +426,28 @@ class FormView:
         GPU, and if the fields hold these amounts.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
-    :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
+    :param asked: slug of the profile, or "" for the values in the fields, that a link names and that the form asks
         about: "Start this server?" None = the form asks nothing.
     :param facts: the choice in the fields, if the form asks whether to start it.
-    :param foreign_image: image in the fixed preset that the form asks about, if it is not one of the hub's; else "".
     :param notes: sentences about what a link asks for and the form has no field for.
     :param is_prefilled: whether a link filled in the form and nothing was to start yet; errors are then in the link.
     :param policy: the user's limits; None without limits.
-    :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
+    :param has_fields: whether users can choose by fields; False = the form has only profiles.
+    :param profiles_problem: why the hub could not load the profiles; "" if it could.
     :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
     """
 
-    version: int = 7
-    images: tuple[ImageView, ...]
+    version: int = 8
+    images: tuple[ImageView, ...] = ()
     custom_image: CustomImageView | None = None
-    cpu: NumberView | None
-    memory: NumberView | None
+    cpu: NumberView | None = None
+    memory: NumberView | None = None
     run_time: NumberView | None = None
     shared_memory: NumberView | None = None
     choices: tuple[ChoiceFieldView, ...] = ()
-    vendors: tuple[VendorView, ...]
-    presets: tuple[PresetView, ...]
+    vendors: tuple[VendorView, ...] = ()
+    presets: tuple[PresetView, ...] = ()
+    profiles: tuple[ProfileView, ...] = ()
     values: Mapping[str, str]
     errors: Mapping[str, str] = field(default_factory=dict)
     notices: Mapping[str, str] = field(default_factory=dict)
@@ -474,22 +464,17 @@ class FormView:
     links_start: bool = False
     asked: str | None = None
     facts: tuple[FactView, ...] = ()
-    foreign_image: str = ""
     notes: tuple[str, ...] = ()
     is_prefilled: bool = False
     policy: PolicyView | None = None
-    only_presets: bool = False
+    has_fields: bool = True
+    profiles_problem: str = ""
     tag: str = ""
 
     @property
-    def has_fixed_presets(self) -> bool:
-        """Whether the page needs the stylesheet and the script for fixed presets (``PresetView.is_fixed``)."""
-        return self.only_presets or any(preset.is_fixed for preset in self.presets)
-
-    @property
-    def takes_images_in_presets(self) -> bool:
-        """Whether a preset has a text field for an image."""
-        return any(choice.image is not None for preset in self.presets for choice in preset.choices)
+    def takes_text_in_profiles(self) -> bool:
+        """Whether a profile has a text field."""
+        return any(option.text_field for profile in self.profiles for option in profile.options)
 
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuspawner.core.catalog.image_reference import parse_reference
-from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.model import NO_LIMIT, Catalog, GPUType
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
+from gpuspawner.core.catalog.software import index_images
 from gpuspawner.core.form.views import FactView, GPUTypeView
 from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.request.candidate import Candidate
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY
 from gpuspawner.core.request.fields import AmountField
-from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import (
     Selection,
     describe_amounts,
@@ -24,12 +26,14 @@ from gpuspawner.core.request.selection import (
 )
 from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import gettext, translate_now
-from gpuspawner.core.text.wording import join_with_and
+from gpuspawner.core.text.wording import join_with_and, join_with_or
 from gpuspawner.core.units.duration import format_age
 from gpuspawner.core.verdict.availability import Availability, suggest_amount
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
 BYTES_PER_GIB = 1 << 30
+_MAX_NAMED_TYPES = 3
+"""Maximum number of GPU types that the text of a profile names, if its pod may get any of several types."""
 
 
 def format_gpu_memory(memory_bytes: int | None) -> str:
@@ -95,8 +99,6 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
     :param selection: the selection to compare with; if it is None or equals ``other``, all of ``other`` is described.
     :param catalog: what the hub offers, without any user's limits.
     """
-    if other.preset is not None:
-        return _describe_other_preset(other, selection, catalog=catalog)
     if selection is None or other == selection:
         return describe_selection(other, catalog)
     parts = []
@@ -111,18 +113,6 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
         if each.name in other.choices and other.choices[each.name] != selection.choices.get(each.name):
             parts.append(describe_choice(other, each, catalog=catalog))
     return join_with_and(parts)
-
-
-def _describe_other_preset(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
-    preset = catalog.presets[other.preset or ""]
-    if selection is None or selection.preset != other.preset:
-        return preset.display_name
-    changed = [
-        preset.choices[name].entries[slug].display_name
-        for name, slug in other.preset_choices.items()
-        if selection.preset_choices.get(name) != slug
-    ]
-    return gettext("{preset}: {entries}", preset=preset.display_name, entries=join_with_and(changed))
 
 
 def describe_selection(selection: Selection, catalog: Catalog) -> str:
@@ -192,6 +182,33 @@ def is_foreign(selection: Selection, catalog: Catalog) -> bool:
         return False
     reference = parse_reference(selection.custom_image)
     return reference is None or reference.pulled not in index_images(catalog.images.values())
+
+
+def describe_candidate(candidate: Candidate, catalog: Catalog) -> str:
+    """Return what a profile's pod asks for, as text: "1 × A100 80 GB · 8 CPUs · at least 32 GiB".
+
+    :param candidate: what the pod asks for.
+    :param catalog: the catalog without any user's limits.
+    """
+    parts = [_describe_gpus(candidate.gpus, catalog)]
+    for amount_field, (limit, request) in ((CPU, candidate.cpu), (MEMORY, candidate.memory)):
+        if limit != NO_LIMIT:
+            parts.append(amount_field.describe(limit))
+        elif request != NO_LIMIT:
+            parts.append(gettext("at least {amount}", amount=amount_field.describe(request)))
+    return " · ".join(parts)
+
+
+def _describe_gpus(gpus: PodGPUs, catalog: Catalog) -> str:
+    if not gpus.count:
+        return gettext("No GPU")
+    known = {gpu.slug: gpu for gpu in (*catalog.hidden, *catalog.gpus.values())}
+    slugs = [slug for slug in ((gpus.gpu,) if gpus.gpu else gpus.types) if slug in known]
+    if 0 < len(slugs) <= _MAX_NAMED_TYPES:
+        name = join_with_or([translate_now(known[slug].display_name) for slug in slugs])
+    else:
+        name = gettext("{resource} of any type", resource=", ".join(sorted(gpus.counts)))
+    return gettext("{number} × {gpu}", number=gpus.count, gpu=name)
 
 
 def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalog: Catalog) -> str:

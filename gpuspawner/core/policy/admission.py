@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
+from gpuspawner.core.policy.gpu_limits import list_possible_types
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.policy.usage import POOLS_ANNOTATION
-from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
+from gpuspawner.core.request.candidate import Candidate
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
-from gpuspawner.core.request.presets import PRESET_CHOICES, pick_default_entries
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
@@ -57,9 +57,6 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    Without a preset in the options, the user gets the default preset. For each list of a preset without a picked entry,
-    the user gets the default entry. If policy denies a default, the first allowed preset or entry replaces it.
-
     :param options: any JSON value.
     :param allowance: what the user may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
@@ -72,59 +69,14 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     if allowance.blocked is not None:
         raise PolicyError(allowance.blocked)
     try:
-        return _admit_exactly(options, allowance, unread_types=unread_types)
-    except PolicyError:
-        completed = _fill_in_defaults(options, allowance)
-        if completed is None:
-            raise
-        with suppress(SelectionError):  # If completed options fail, too, keep the error about the user's options.
-            return _admit_exactly(completed, allowance, unread_types=unread_types)
-        raise
-
-
-def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
-    """Add defaults to user options: a preset, and an entry for each of its lists.
-
-    The defaults are presets and entries that the user may have. A list with a text field for an image gets no default
-    if the options name a custom image.
-
-    The result is None in these cases:
-
-    - The options are malformed.
-    - There is no preset, or the user may not have it.
-    - The preset only fills in the form's fields.
-
-    :param options: any JSON value.
-    """
-    given, catalog = {} if options is None else options, allowance.catalog
-    if not isinstance(given, Mapping):
-        return None
-    slug = catalog.default_preset if given.get("preset") in (None, "") else given["preset"]
-    preset = catalog.presets.get(slug) if isinstance(slug, str) else None
-    chosen = given.get(PRESET_CHOICES) or {}
-    if preset is None or not catalog.is_fixed(preset.slug) or not isinstance(chosen, Mapping):
-        return None
-    names_image = given.get(CUSTOM_IMAGE.name) not in (None, "")
-    defaults = {
-        name: slug
-        for name, slug in pick_default_entries(preset).items()
-        if slug is not None and not (names_image and preset.choices[name].custom_image is not None)
-    }
-    own = {name: slug for name, slug in chosen.items() if slug not in (None, "")}
-    return {**given, "preset": preset.slug, PRESET_CHOICES: {**defaults, **own}}
-
-
-def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Collection[str] | None) -> Admission:
-    try:
         selection = validate(options, allowance.reachable_catalog)
     except SelectionError as error:
         refusal = _explain_refusal(error, options, allowance=allowance, unread_types=unread_types)
         if refusal is error:
             raise
         raise refusal from error
-    # For presets and custom images, validate() does not check the user's limits.
-    is_outside = selection.preset is not None or selection.custom_image is not None
-    if is_outside and (denied := allowance.check_selection(selection)):
+    # For custom images, validate() does not check the user's limits.
+    if selection.custom_image is not None and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
     catalog = allowance.reachable_catalog
     placement = place(selection, catalog)
@@ -144,6 +96,40 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAdmission:
+    """What :func:`admit_pod` returns for a server that may start.
+
+    :param gpus: the GPUs of the server's pod.
+    :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards; None if the
+        policy has no pools.
+    :param run_time_s: seconds after which the pod has to end; None = no limit.
+    """
+
+    gpus: PodGPUs
+    pools: tuple[str, ...] | None = None
+    run_time_s: int | None = None
+
+
+def admit_pod(candidate: Candidate, allowance: Allowance) -> PodAdmission:
+    """Check a finished pod against what its user may have, and return what the pod still has to get.
+
+    :param candidate: what the pod asks for.
+    :param allowance: what the user may have now.
+    :raises PolicyError: the user may not have the pod, or may not have it now.
+    """
+    if denied := allowance.check_candidate(candidate):
+        raise PolicyError(*denied)
+    policy, gpus = allowance.full_catalog.policy, candidate.gpus
+    types = list_possible_types(gpus, allowance.full_catalog) if gpus.count else ()
+    pools = [slug for gpu in types for slug in find_gpu_pools(policy, allowance.person, gpu=gpu)]
+    return PodAdmission(
+        gpus=gpus,
+        pools=tuple(dict.fromkeys(pools)) if policy is not None and policy.pools else None,
+        run_time_s=allowance.find_pod_run_time_s(gpus),
+    )
+
+
 def _explain_refusal(
     error: SelectionError, options: object, *, allowance: Allowance, unread_types: Collection[str] | None
 ) -> SelectionError:
@@ -158,7 +144,7 @@ def _explain_refusal(
         # Leave out denials of defaults, which the user did not choose. If the preset is denied, report all denials:
         # any of them may be the reason.
         is_denied = "preset" in fields
-        found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
+        found = [*_check_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:
@@ -180,16 +166,13 @@ def _explain_refusal(
     return error
 
 
-def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
-    """Yield why the user may not choose a plain preset (one that only fills in the form's fields).
-
-    A :class:`Selection` does not contain a plain preset, so :meth:`.Allowance.check_selection` cannot check it.
+def _check_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
+    """Yield why the user may not choose a preset, which a :class:`Selection` does not contain.
 
     :param options: user options that are valid without the user's limits.
     """
     slug = options.get("preset") if isinstance(options, Mapping) else None
-    full = allowance.complete_catalog
-    if slug and not full.is_fixed(slug) and (denied := allowance.check_preset(slug, {})) is not None:
+    if slug and (denied := allowance.check_preset(slug)) is not None:
         yield denied
 
 

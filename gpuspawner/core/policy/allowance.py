@@ -20,21 +20,20 @@ from gpuspawner.core.catalog.model import (
     GPUType,
     Image,
     Preset,
-    PresetChoice,
     find_lowest_limit,
     narrow_bounds,
 )
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
+from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_possible_types, list_type_rules
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.candidate import Candidate
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, IMAGE, MEMORY
 from gpuspawner.core.request.fields import AmountField, ChoiceField
-from gpuspawner.core.request.pod_requirements import calculate_resources
-from gpuspawner.core.request.presets import PRESET_CHOICES
-from gpuspawner.core.request.selection import Selection, select_usable_presets
+from gpuspawner.core.request.selection import Selection, find_preset_errors
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_bare_cpus, format_exact_cpus, format_memory
@@ -113,24 +112,24 @@ class Allowance:
     usage: Usage = field(default_factory=Usage)
 
     @cached_property
-    def blocked(self) -> Denial | None:
-        """Why the user may start no server at all, or None."""
+    def refusal(self) -> Denial | None:
+        """Why the user may start no pod at all, whether of a profile or of the form's fields, or None."""
         policy, quota = self.full_catalog.policy, self.usage.quota
         if policy is not None and policy.depends_on_groups and self.person.groups is None:
             return Denial(field="", code=denials.POLICY_UNREADABLE, message=denials.explain_groups_unknown())
         if quota is not None and quota.has_no_pod_left:
             message = gettext("The cluster's quota leaves no room for one more server.")
             return Denial(field="", code=denials.NAMESPACE_QUOTA, message=message)
+        return None
+
+    @cached_property
+    def blocked(self) -> Denial | None:
+        """Why the user may start no server from the form's fields, or None."""
+        if self.refusal is not None:
+            return self.refusal
         if not self._select_allowed(IMAGE.name, self.full_catalog.images):
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
-        if self.full_catalog.only_presets:
-            presets = self.full_catalog.presets
-            # If the hub offers no presets to any user, the user's limits are not the reason.
-            if not presets or self._select_presets(presets):
-                return None
-            message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
-            return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
         return self._check_amount(CPU, None) or self._check_amount(MEMORY, None)
 
     @cached_property
@@ -160,21 +159,14 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        # A check of every entry in the presets' lists takes long, so skip presets that are certainly valid.
-        kept = {slug for slug, each in reach.presets.items() if self._is_usable_in_full(each)}
-        usable = select_usable_presets(
-            {slug: each for slug, each in reach.presets.items() if slug not in kept},
-            reach,
-            find_denials=lambda each: () if each.preset is None else self.check_selection(each),
-        )
-        presets = {slug: each if slug in kept else usable.get(slug) for slug, each in reach.presets.items()}
-        return replace(reach, presets={slug: each for slug, each in presets.items() if each is not None})
+        errors = find_preset_errors(reach.presets, reach)
+        return replace(reach, presets={slug: preset for slug, preset in reach.presets.items() if slug not in errors})
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
         """Like :attr:`catalog`, but with all presets that ``allowed_groups`` and ``allowed_users`` let the user choose.
 
-        A preset may set values which the user may not have, such as too much CPU: see :meth:`check_selection`.
+        A preset may set values which the user may not have, such as too much CPU.
         """
         full = self.full_catalog
         if self._is_unlimited:
@@ -215,30 +207,25 @@ class Allowance:
             return self.blocked
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
-    def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
-        """Return why the user may not choose a preset with these entries, or None.
+    def check_preset(self, slug: str) -> Denial | None:
+        """Return why the user may not choose a preset, or None.
 
         :param slug: slug of the preset.
-        :param choices: name of each drop-down list of the preset → slug of the entry picked in it.
         """
-        preset = self.full_catalog.presets[slug]
-        if not self._admits("preset", slug):
-            message = gettext("You don't have access to the preset {name}.", name=preset.display_name)
-            return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
-        for name, entry in choices.items():
-            if not self._admits("preset", slug, name, entry):
-                shown = preset.choices[name].entries[entry].display_name
-                message = gettext("You don't have access to the choice {name}.", name=shown)
-                return Denial(field=PRESET_CHOICES, code=denials.PRESET_NOT_ALLOWED, message=message)
-        return None
+        if self._admits("preset", slug):
+            return None
+        name = self.full_catalog.presets[slug].display_name
+        message = gettext("You don't have access to the preset {name}.", name=name)
+        return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
 
     def check_custom_image(self, reference: str = "") -> Denial | None:
         """Return why the user may not use a custom image (an image named by reference), or None.
 
         :param reference: full reference of the image; empty to ask whether the user may use custom images at all.
         """
-        if self.blocked is not None:
-            return self.blocked
+        return self.blocked or self._check_named_image(reference)
+
+    def _check_named_image(self, reference: str) -> Denial | None:
         if self.rule.custom_images is not False:
             return self._check_listed_reference(reference)
         message = gettext("You may only use images from the list.")
@@ -281,10 +268,7 @@ class Allowance:
 
         :param slug: slug of the server's GPU type, None without a GPU.
         """
-        limits = [self.full_catalog.max_runtime_s, self.rule.max_runtime_s]
-        if slug is not None and (gpu := self.full_catalog.gpus.get(slug)) is not None:
-            limits += [gpu.max_runtime_s, *(rule.max_runtime_s for _, rule in list_type_rules(gpu, self.rule))]
-        return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
+        return self._find_longest_s(None if slug is None else self.full_catalog.gpus.get(slug))
 
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
         """Return the denials of a selection, at most one for each field; empty if the user may have the selection.
@@ -295,13 +279,12 @@ class Allowance:
             return (self.blocked,)
         run_time = self._check_run_time(selection)
         gpu = selection.gpu
-        preset = selection.preset
         found = (
-            None if preset is None else self.check_preset(preset, selection.preset_choices),
             self.check_image(selection.image)
             if selection.custom_image is None
             else self.check_custom_image(selection.custom_image),
-            *self._check_amounts(selection),
+            self._check_amount(CPU, selection.cpu_millis),
+            self._check_amount(MEMORY, selection.memory_bytes),
             None
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
@@ -313,6 +296,47 @@ class Allowance:
             ),
         )
         return tuple(each for each in found if each is not None)
+
+    def check_candidate(self, candidate: Candidate) -> tuple[Denial, ...]:
+        """Return the denials of a start by its pod, at most one for each field; empty if the user may have the pod.
+
+        :param candidate: what the pod asks for.
+        """
+        if self.refusal is not None:
+            return (self.refusal,)
+        found = (
+            self._check_named_image(candidate.custom_image) if candidate.custom_image else None,
+            *(
+                self._check_range(each, limit) or self._check_quota(each, limit, request=request)
+                for each, (limit, request) in ((CPU, candidate.cpu), (MEMORY, candidate.memory))
+            ),
+            self._check_pod_gpus(candidate.gpus),
+        )
+        return tuple(denial for denial in found if denial is not None)
+
+    def _check_pod_gpus(self, gpus: PodGPUs) -> Denial | None:
+        """Return why the user may not have a pod's GPUs, or None.
+
+        The user must be allowed each type that the pod may get, because kube-scheduler picks one of them later.
+        """
+        if self._is_unlimited or not gpus.count:
+            return None
+        limits = [limit for gpu in list_possible_types(gpus, self.full_catalog) for limit in self._list_gpu_limits(gpu)]
+        return _find_denial(limits, gpus.count, field_name="gpu")
+
+    def find_pod_run_time_s(self, gpus: PodGPUs) -> int | None:
+        """Return the longest run time of a pod in seconds; None = no limit.
+
+        :param gpus: the pod's GPUs. If the pod may get several types, the shortest time of these types applies.
+        """
+        types = list_possible_types(gpus, self.full_catalog) if gpus.count else (None,)
+        return find_lowest_limit(*map(self._find_longest_s, types))
+
+    def _find_longest_s(self, gpu: GPUType | None) -> int | None:
+        limits = [self.full_catalog.max_runtime_s, self.rule.max_runtime_s]
+        if gpu is not None:
+            limits += [gpu.max_runtime_s, *(rule.max_runtime_s for _, rule in list_type_rules(gpu, self.rule))]
+        return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
 
     def describe_usage(self) -> str:
         """Return how many GPUs the user's other servers use and how many the user may have, as text.
@@ -331,22 +355,6 @@ class Allowance:
     def _is_unlimited(self) -> bool:
         return self.full_catalog.policy is None and self.usage.quota is None
 
-    @cached_property
-    def _is_limited_by_preset_only(self) -> bool:
-        """Whether nothing limits the user except the ``allowed_groups`` and ``allowed_users`` in presets."""
-        policy = self.full_catalog.policy
-        if policy is None or policy.pools or self.usage.quota is not None or self.rule != Rule():
-            return False
-        return all(kind == "preset" for kind, *_ in policy.access)
-
-    def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset is certainly valid: only presets are limited, and each list keeps its first entry."""
-        full = self.full_catalog.presets[preset.slug]
-        return self._is_limited_by_preset_only and all(
-            next(iter(choice.entries), None) == next(iter(full.choices[name].entries), None)
-            for name, choice in preset.choices.items()
-        )
-
     def _list_gpu_limits(self, gpu: GPUType) -> tuple[GPULimit, ...]:
         if self._is_unlimited:
             return ()
@@ -357,11 +365,7 @@ class Allowance:
             return self.blocked
         gpu = self.full_catalog.gpus.get(slug)
         if gpu is not None:
-            limits = self._list_gpu_limits(gpu)
-            binding = min(limits, key=lambda each: (not each.is_permanent, each.left), default=None)
-            if binding is None or count <= binding.left:
-                return None
-            return Denial(field=field_name, code=binding.code, message=binding.explain())
+            return _find_denial(self._list_gpu_limits(gpu), count, field_name=field_name)
         return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=denials.explain_not_allowed(slug))
 
     def _narrow_type(self, gpu: GPUType) -> GPUType | None:
@@ -413,25 +417,7 @@ class Allowance:
         return policy is None or policy.admits(self.person, *key)
 
     def _select_presets(self, presets: Mapping[str, Preset]) -> dict[str, Preset]:
-        selected = (self._select_entries(each) for slug, each in presets.items() if self._admits("preset", slug))
-        return {each.slug: each for each in selected if each is not None}
-
-    def _select_entries(self, preset: Preset) -> Preset | None:
-        """Return a preset with only the entries of its lists that the user may pick; None if a list offers nothing."""
-        if not preset.choices:
-            return preset
-        choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}
-        if any(not each.entries and each.custom_image is None for each in choices.values()):
-            return None
-        return replace(preset, choices=choices)
-
-    def _narrow_choice(self, choice: PresetChoice, preset: Preset) -> PresetChoice:
-        keys = {slug: ("preset", preset.slug, choice.name, slug) for slug in choice.entries}
-        return replace(
-            choice,
-            entries={slug: each for slug, each in choice.entries.items() if self._admits(*keys[slug])},
-            custom_image=None if self.rule.custom_images is False else choice.custom_image,
-        )
+        return {slug: preset for slug, preset in presets.items() if self._admits("preset", slug)}
 
     def _check_choice(
         self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
@@ -442,24 +428,8 @@ class Allowance:
         message = gettext(choice_field.not_allowed, name=name)
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
-    def _check_amounts(self, selection: Selection) -> Iterator[Denial | None]:
-        if selection.preset is None:
-            yield self._check_amount(CPU, selection.cpu_millis)
-            yield self._check_amount(MEMORY, selection.memory_bytes)
-            return
-        resources = calculate_resources(selection, self.complete_catalog)
-        own = self.full_catalog.own
-        for each, limit, request, base in (
-            (CPU, resources.cpu_limit_millis, resources.cpu_request_millis, own.cpu),
-            (MEMORY, resources.memory_limit_bytes, resources.memory_request_bytes, own.memory),
-        ):
-            most = (base.limit or NO_LIMIT) if limit is None else limit
-            least = (base.guarantee or NO_LIMIT) if request is None else request
-            # For a pod with a limit and no request, Kubernetes sets the request to the limit.
-            yield self._check_range(each, most) or self._check_quota(each, most, request=least or most)
-
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
-        """Return why the user's rule denies the CPU or memory of a preset, or None.
+        """Return why the user's rule denies the CPU or memory of a pod, or None.
 
         :param limit: the pod's limit in millicores or bytes, ``NO_LIMIT`` without one.
         """
@@ -472,7 +442,7 @@ class Allowance:
         return Denial(field=amount_field.name, code=code, message=_explain_range(amount_field, amount, allowed=allowed))
 
     def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
-        """Return why the namespace's ResourceQuotas leave no room for the CPU or memory of a preset, or None.
+        """Return why the namespace's ResourceQuotas leave no room for the CPU or memory of a pod, or None.
 
         A quota on limits also refuses a pod without a limit, and a quota on requests a pod without a request.
 
@@ -483,7 +453,7 @@ class Allowance:
         for kind, amount in (("limits", limit), ("requests", request)):
             room = left.get(f"{kind}.{amount_field.name}")
             if room is not None and (amount == NO_LIMIT or amount > room):
-                message = gettext("The cluster's quota leaves no room for this preset.")
+                message = gettext("The cluster's quota leaves no room for this server.")
                 return Denial(field=amount_field.name, code=denials.NAMESPACE_QUOTA, message=message)
         return None
 
@@ -514,6 +484,14 @@ class Allowance:
             value=format_duration(asked),
         )
         return Denial(field="run_time", code=denials.RUN_TIME_NOT_ALLOWED, message=message)
+
+
+def _find_denial(limits: Iterable[GPULimit], count: int, *, field_name: str) -> Denial | None:
+    """Return the denial of a number of GPUs by the tightest limit; None if all limits leave as many."""
+    tightest = min(limits, key=lambda limit: (not limit.is_permanent, limit.left), default=None)
+    if tightest is None or count <= tightest.left:
+        return None
+    return Denial(field=field_name, code=tightest.code, message=tightest.explain())
 
 
 def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allowance:

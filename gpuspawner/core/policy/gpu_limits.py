@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Rule
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
@@ -71,6 +73,31 @@ def list_gpu_limits(
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
     return (*per_server, *counted, *namespace)
+
+
+def list_possible_types(gpus: PodGPUs, catalog: Catalog) -> tuple[GPUType, ...]:
+    """Return the GPU types that a pod may get. A pod that names a combined type gets this type.
+
+    For GPUs of no known type, the result has a type without a slug, which a rule allows only by :data:`.ANY`. If only
+    some of a pod's several resources have known types, the result also has all types of these resources, because
+    :attr:`.PodGPUs.types` is then empty.
+
+    :param gpus: GPUs of a pod that asks for at least one.
+    :param catalog: the catalog without any user's limits.
+    """
+    known = {gpu.slug: gpu for gpu in (*catalog.hidden, *catalog.gpus.values())}
+    slugs = (gpus.gpu,) if gpus.gpu in known else gpus.types
+    if found := tuple(known[slug] for slug in slugs if slug in known):
+        return found
+    has_several = len(gpus.counts) > 1
+    return (
+        *(gpu for gpu in known.values() if has_several and gpu.resource in gpus.counts and not gpu.members),
+        *map(_make_unknown_type, gpus.counts),
+    )
+
+
+def _make_unknown_type(resource: str) -> GPUType:
+    return GPUType(slug="", display_name=resource, resource=resource, vendor=find_vendor(resource) or "other")
 
 
 def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:

@@ -6,10 +6,10 @@ wrong field. This package does not depend on users, policies or KubeSpawner.
 
 - ``field_definitions`` declares each field with a class from ``fields``.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes
-  the error messages that the form shows beside the fields. ``presets`` validates fixed presets: users pick an
-  entry in each of the preset's lists, and can change nothing else.
+  the error messages that the form shows beside the fields.
 - ``pod_requirements`` computes what the pod must contain: image, CPU, memory and GPUs, node selector and affinity,
   tolerations, environment variables, ``/dev/shm``.
+- ``candidate`` reads the same from a finished pod, such as that of a profile of KubeSpawner.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

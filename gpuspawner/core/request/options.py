@@ -18,19 +18,19 @@ from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_ref
 from gpuspawner.core.request.checks import Problems, find_max_length
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS, IMAGE
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.decimals import mark_unclear, read_decimals
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import quote, sanitize_name
 
-LINK_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
+LINK_FIELDS = ("v", "preset", *FORM_FIELDS)
 """Names of the fields that a link may have."""
 START_PRESET = "start_preset"
 """Name of the form's buttons that start a preset. The value of a button is the slug of its preset."""
-_ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
-"""Prefixes of the names of form fields in a preset. ``preset:SLUG:LIST`` is one of the preset's lists (``choices``).
-``preset-image:SLUG:LIST`` is the text field beside this list, in which the user names an image instead of picking an
-entry. SLUG is the slug of the preset, which contains no colon, and LIST is the name of the list."""
+PROFILE = "profile"
+"""Form field and user option with the slug of KubeSpawner's profile. All user options beside it are KubeSpawner's."""
+UNLISTED = "--unlisted-choice"
+"""Suffix of KubeSpawner's name for the free text of an option: ``image--unlisted-choice`` for the option ``image``."""
+_OPTION_PREFIX = "profile-option-"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
@@ -55,27 +55,21 @@ for user options holds 65,535 bytes."""
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
-    If the user pressed a button ``start_preset``, the result names only the preset of this button and what the user
-    picked in this preset's lists and text fields. Otherwise the result leaves out fields that the user's choice does
-    not need: the number of GPUs without a GPU, and the custom image's reference beside an image of the list.
+    If the user pressed a button ``start_preset``, the result names only the preset of this button. Otherwise the result
+    leaves out fields that the user's choice does not need: the number of GPUs without a GPU, and the custom image's
+    reference beside an image of the list.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted. Amounts are plain, as
         :func:`read_typed_amounts` returns them; one that may have thousands (``1.000``) becomes unreadable.
     :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; the form has too
-        many fields; a custom image is selected without a reference; a preset has two custom images; or the user picked
-        no preset in a form that has only presets.
+        many fields; or a custom image is selected without a reference.
     """
     problems = Problems()
     _check_number(form, problems=problems)
-    in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
-    others = {name: value for name, value in form.items() if name not in in_presets}
-    texts = _read_texts(others, (*FORM_FIELDS, START_PRESET), problems=problems)
+    texts = _read_texts(form, (*FORM_FIELDS, START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(START_PRESET, ""):
-        return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
-    if in_presets and not texts:  # All fields of the form are in presets, and the user pressed no preset's button.
-        problems.add("preset", "missing", message=gettext("Pick one of the presets."))
-        problems.raise_any()
+        return {"preset": preset}
     # Without JavaScript, the browser also sends unused fields: drop the GPU count if "No GPU" is selected, and the
     # reference of a custom image if an image of the list is selected.
     if texts.get("gpu") == "":
@@ -106,50 +100,59 @@ def _read_typed(text: object) -> object:
     return read_decimals(text) if isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH else text
 
 
-def name_entry_field(preset: str, choice: str) -> str:
-    """Return the name of the form field for a list in a preset, from the preset's slug and the list's name."""
-    return f"{_ENTRY_PREFIX}{preset}:{choice}"
+def name_option_field(profile: str, option: str) -> str:
+    """Return the name of the form field for an option of a profile, as KubeSpawner's form names it.
+
+    :param profile: slug of the profile.
+    :param option: name of the option, or of its free text with :data:`UNLISTED`.
+    """
+    return f"{_OPTION_PREFIX}{profile}--{option}"
 
 
-def name_image_field(preset: str, choice: str) -> str:
-    """Return the name of the text field beside a list, in which the user names an image instead of picking an entry."""
-    return f"{_IMAGE_PREFIX}{preset}:{choice}"
+def split_profile_fields(form: Mapping[str, object]) -> tuple[dict[str, list[str]], dict[str, object]]:
+    """Return the fields of a form or link in two parts: those of the profile that it names, and all others.
+
+    The first part is empty if the form names no profile. The other part never has fields of profiles: without
+    JavaScript, the browser also sends those of the cards whose button was not pressed. An option's text field counts
+    only if no choice is picked in the list beside it.
+
+    :param form: field name, in a link perhaps with JupyterHub's prefix ``opt-`` → list of texts, as Tornado parses a
+        form; untrusted.
+    :raises SelectionError: a field is repeated with different values, too long or not a text; or there are too many.
+    """
+    problems = Problems()
+    _check_number(form, problems=problems)
+    named = {name: value for name, value in form.items() if _is_profile_field(name)}
+    others = {name: value for name, value in form.items() if name not in named}
+    named = {str(name).removeprefix(_QUERY_PREFIX): value for name, value in named.items()}
+    slug = _read_text(PROFILE, named.get(PROFILE, ""), problems=problems)
+    if not slug:
+        problems.raise_any()
+        return {}, others
+    prefix = name_option_field(slug, "")
+    texts = {
+        name: _read_text(name, value, problems=problems) for name, value in named.items() if name.startswith(prefix)
+    }
+    problems.raise_any()
+    fields = {
+        name: [text]
+        for name, text in texts.items()
+        if text and not (name.endswith(UNLISTED) and texts.get(name.removesuffix(UNLISTED)))
+    }
+    return {PROFILE: [slug], **fields}, others
+
+
+def _is_profile_field(name: object) -> bool:
+    short = str(name).removeprefix(_QUERY_PREFIX)
+    return short == PROFILE or short.startswith(_OPTION_PREFIX)
 
 
 def get_max_length(name: str) -> int:
     """Return how many characters the text of a field of a form or link may have.
 
-    :param name: name of the field, which may be a field in a preset.
+    :param name: name of the field, which may be about an option of a profile.
     """
-    is_long = name == PRESET_CHOICES or name.startswith(_IMAGE_PREFIX)
-    return find_max_length(CUSTOM_IMAGE.name if is_long else name)
-
-
-def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems: Problems) -> dict[str, object]:
-    texts: dict[str, str] = {}
-    for name, value in fields.items():
-        kind, _, rest = name.partition(":")
-        slug, _, choice = rest.partition(":")
-        if slug == preset and (text := _read_text(CUSTOM_IMAGE.name, value, problems=problems)) is not None:
-            texts[f"{kind}:{choice}"] = text
-    problems.raise_any()
-    entries = {name.removeprefix(_ENTRY_PREFIX): text for name, text in texts.items() if name.startswith(_ENTRY_PREFIX)}
-    images = {name.removeprefix(_IMAGE_PREFIX): text for name, text in texts.items() if name.startswith(_IMAGE_PREFIX)}
-    # Each text field stands beside a list. Ignore the text field if the user picked an image in the list. The
-    # list's entry "Other…" has an empty value, and means that the user names the image in the text field.
-    references = [text for name, text in images.items() if not entries.get(name)]
-    if any(not text for text in references):
-        _refuse_empty_reference(problems)
-    if len(references) > 1:
-        message = gettext("Only one image can be named in a preset.")
-        problems.add(CUSTOM_IMAGE.name, "conflict", message=message)
-        problems.raise_any()
-    found: dict[str, object] = {}
-    if chosen := {name: slug for name, slug in entries.items() if slug}:
-        found[PRESET_CHOICES] = chosen
-    if references:
-        found[CUSTOM_IMAGE.name] = references[0]
-    return found
+    return find_max_length(CUSTOM_IMAGE.name if name.startswith(_OPTION_PREFIX) else name)
 
 
 def _refuse_empty_reference(problems: Problems) -> None:
@@ -190,17 +193,24 @@ def _check_number(fields: Mapping[str, object], *, problems: Problems) -> None:
         problems.raise_any()
 
 
-def split_query(query: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
+def split_query(query: Mapping[str, object], *, has_profiles: bool = False) -> tuple[Mapping[str, object], list[str]]:
     """Return a link's arguments that name a field, and the names of all others, without JupyterHub's prefix.
 
     A link with too many arguments is not split: all of them are in the first part, which :func:`parse_query` refuses.
 
     :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
+    :param has_profiles: whether fields of KubeSpawner's profiles are fields of the form.
     """
     if len(query) > MAX_FIELDS:
         return query, []
     names = {name: str(name).removeprefix(_QUERY_PREFIX) for name in query}
-    fields = {name: value for name, value in query.items() if names[name] in LINK_FIELDS}
+    profile = next((value for name, value in query.items() if names[name] == PROFILE), None)
+    names_profile = has_profiles and profile not in (None, "", [""])
+    fields = {
+        name: value
+        for name, value in query.items()
+        if names[name] in LINK_FIELDS or (names_profile and _is_profile_field(name))
+    }
     return fields, [short for name, short in names.items() if name not in fields and short not in _IGNORED_FIELDS]
 
 
@@ -248,21 +258,7 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
             options[field.name] = f"{texts[field.name]}{field.bare_unit}"
     if texts.get("gpu") == "":
         options["gpu"] = None
-    if texts.get(PRESET_CHOICES):
-        options[PRESET_CHOICES] = parse_preset_choices(texts[PRESET_CHOICES])
     return options
-
-
-def parse_preset_choices(text: str) -> object:
-    """Return which entry a link picks in each list of a preset, from a text such as ``size:small,image:pytorch``.
-
-    The result maps the name of a list to the slug of an entry. A malformed text is returned unchanged.
-
-    :param text: value of the link's argument ``preset_choices``.
-    """
-    pairs = [each.partition(":") for each in text.split(",")]
-    chosen = {name: slug for name, _, slug in pairs}
-    return chosen if len(chosen) == len(pairs) and all(colon for _, colon, _ in pairs) else text
 
 
 def is_too_large(options: object) -> bool:

@@ -10,14 +10,13 @@ from fractions import Fraction
 from functools import lru_cache
 
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
-from gpuspawner.core.catalog.model import NO_LIMIT, Bounds, Catalog, GPUType, Image, TraitValues, find_lowest_limit
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, TraitValues, find_lowest_limit
 from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion, find_vendor
 from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY
 from gpuspawner.core.request.fields import AmountField, PodAdditions
-from gpuspawner.core.request.presets import list_overrides
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, summarize_selection
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
@@ -104,9 +103,9 @@ class PodRequirements(ContainerResources):
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: labels of the pod.
     :param additions: what the entries that the user picked (a priority, for example) add to the pod.
-    :param overrides: values of KubeSpawner's traits from the image, the GPU type and the preset; later values override
-        earlier ones. The hub first replaces the admin's values of these traits, and then merges in what the other
-        attributes of this class contain.
+    :param overrides: values of KubeSpawner's traits from the image and the GPU type; later values override earlier
+        ones. The hub first replaces the admin's values of these traits, and then merges in what the other attributes of
+        this class contain.
     """
 
     image: str
@@ -146,7 +145,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
     expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
     queue = catalog.find_queue(gpu.slug) if gpu is not None else None
     own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None and selection.memory_bytes else None
-    lower, preset = _list_overrides(selection, catalog)
+    overrides = tuple(filter(None, (image.overrides, {} if gpu is None else gpu.overrides)))
     return PodRequirements(
         **asdict(calculate_resources(selection, catalog)),
         image=image.image,
@@ -169,25 +168,12 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
             gpu_count=selection.gpu_count,
             image=selection.custom_image or selection.image,
         ),
-        start_timeout_s=_find_start_timeout(gpu, queue, lower=lower, preset=preset),
+        start_timeout_s=_find_start_timeout(gpu, queue, overrides=overrides),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
         additions=_merge_additions(selection, catalog),
-        overrides=(*lower, *preset),
+        overrides=overrides,
     )
-
-
-def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[tuple[TraitValues, ...], tuple[TraitValues, ...]]:
-    """Return (trait values of the image and the GPU type, trait values of the preset, which override the former)."""
-    lower = [find_image(selection, catalog).overrides]
-    if selection.gpu is not None:
-        lower.append(catalog.gpus[selection.gpu].overrides)
-    preset = (
-        list_overrides(catalog.presets[selection.preset], selection.preset_choices)
-        if selection.preset is not None
-        else ()
-    )
-    return tuple(filter(None, lower)), tuple(preset)
 
 
 def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
@@ -202,12 +188,8 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
     """Return the CPU, memory and GPUs of a selection's pod, for callers that need no other result of :func:`place`."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
-    cpu_limit, cpu_request = _calculate_limit_and_request(
-        selection.cpu_millis, CPU, catalog=catalog, request=selection.cpu_request_millis
-    )
-    memory_limit, memory_request = _calculate_limit_and_request(
-        selection.memory_bytes, MEMORY, catalog=catalog, request=selection.memory_request_bytes
-    )
+    cpu_limit, cpu_request = _calculate_limit_and_request(selection.cpu_millis, CPU, catalog=catalog)
+    memory_limit, memory_request = _calculate_limit_and_request(selection.memory_bytes, MEMORY, catalog=catalog)
     return ContainerResources(
         cpu_limit_millis=cpu_limit,
         cpu_request_millis=cpu_request,
@@ -218,16 +200,12 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 
 
 def _calculate_limit_and_request(
-    amount: int | None, amount_field: AmountField, *, catalog: Catalog, request: int | None
+    amount: int | None, amount_field: AmountField, *, catalog: Catalog
 ) -> tuple[int | None, int | None]:
     """Return (limit, request) of CPU or memory in base units; None keeps KubeSpawner's value.
 
     :param amount: the limit that the selection contains.
-    :param request: the request that the preset sets. If None, this function computes the request from the limit,
-        unless the limit is ``NO_LIMIT``.
     """
-    if request is not None or amount == NO_LIMIT:
-        return amount, request
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)
@@ -251,24 +229,16 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
 
 
 def _find_start_timeout(
-    gpu: GPUType | None,
-    queue: KueueQueue | None,
-    *,
-    lower: tuple[TraitValues, ...],
-    preset: tuple[TraitValues, ...],
+    gpu: GPUType | None, queue: KueueQueue | None, *, overrides: tuple[TraitValues, ...]
 ) -> int | None:
     """Return the seconds that the hub waits for the server, or None if KubeSpawner's configured value applies.
 
-    If the preset sets this time, the result is the preset's time. Otherwise, it is the longest time that the image,
-    the GPU type or Kueue's queue sets.
+    The result is the longest time that the image, the GPU type or Kueue's queue sets.
 
-    :param lower: trait values of the image and of the GPU type.
-    :param preset: trait values of the preset and of its chosen entries; later values override earlier ones.
+    :param overrides: trait values of the image and of the GPU type.
     """
-    if own := _list_start_timeouts(preset):
-        return own[-1]
     declared = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
-    return max((*_list_start_timeouts(lower), *(each for each in declared if each is not None)), default=None)
+    return max((*_list_start_timeouts(overrides), *(each for each in declared if each is not None)), default=None)
 
 
 def _list_start_timeouts(overrides: tuple[TraitValues, ...]) -> list[int]:

@@ -5,31 +5,25 @@ years old. For any input, :func:`validate` returns a :class:`Selection` or raise
 :class:`~gpuspawner.core.errors.SelectionError` with one problem for each wrong field. It never clamps a value.
 
 Codes of the problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
-``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``, ``missing``.
+``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations, islice, product
-from typing import Generic, TypeVar
 
 from gpuspawner.core.catalog.model import (
-    NO_LIMIT,
     Catalog,
     CustomImages,
     GPUType,
     Image,
-    OwnResources,
     Preset,
-    PresetChoice,
-    PresetOptions,
     find_lowest_limit,
     narrow_bounds,
 )
-from gpuspawner.core.catalog.software import explain_misfit
-from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.catalog.software import explain_misfit, index_images
+from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import (
     CLOSED_CHOICES,
@@ -43,23 +37,13 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
-from gpuspawner.core.request.presets import (
-    PRESET_CHOICES,
-    ChosenEntries,
-    build_variant,
-    index_images,
-    open_bounds,
-    pick_default_entries,
-    resolve_preset,
-    translate_profile,
-)
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.wording import join_sentences
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
-OPTION_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS, "profile")
+OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
 """Names of the user options. :func:`validate` ignores ``profile``, a summary for admins."""
 
 
@@ -68,8 +52,7 @@ class Selection:
     """What a user chose for a server, validated: the catalog has every slug, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
-    :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset,
-        the reference stays as the user wrote it: the preset's pattern must match it again later.
+    :param custom_image: full reference of a custom image, None for an image in the catalog.
     :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -77,13 +60,6 @@ class Selection:
     :param run_time_s: the run time in seconds, None = only the limit of :func:`find_max_run_time_s` applies, if any.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
     :param choices: field name → slug of the chosen entry, for fields such as the priority.
-    :param preset: slug of a preset whose values users cannot change (a fixed preset), else None. With a fixed preset,
-        ``cpu_millis`` and ``memory_bytes`` may be ``NO_LIMIT``.
-    :param preset_choices: name of a choice of the preset → slug of the chosen entry. A choice with a custom image
-        instead of an entry is missing.
-    :param cpu_request_millis: CPU request in millicores, if the fixed preset sets a request. None = the hub computes
-        the request from the limit, or the pod gets the guarantee that is set for KubeSpawner.
-    :param memory_request_bytes: memory request in bytes; None means the same as for ``cpu_request_millis``.
     """
 
     image: str
@@ -95,62 +71,29 @@ class Selection:
     run_time_s: int | None = None
     shared_memory_bytes: int | None = None
     choices: Mapping[str, str] = field(default_factory=dict, hash=False)
-    preset: str | None = None
-    preset_choices: Mapping[str, str] = field(default_factory=dict, hash=False)
-    cpu_request_millis: int | None = None
-    memory_request_bytes: int | None = None
 
 
 def validate(options: object, catalog: Catalog) -> Selection:
     """Return the selection that user options describe.
 
-    A missing field gets the value of the preset or, without a preset, the field's default. If users cannot change the
-    preset's values (a fixed preset), the options may set only these fields:
-
-    - ``preset_choices``
-    - ``custom_image``, if one of the preset's choices accepts an image
+    A missing field gets the value of the preset or, without a preset, the field's default.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
     :raises SelectionError: with one problem for each wrong field.
     """
     problems = Problems()
-    given = _select_known_fields(translate_profile(options, catalog), problems)
+    given = _select_known_fields(options, problems)
     _check_version(given, problems)
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
-    if preset is None and "preset" not in problems:
-        preset = catalog.default_preset
-    if preset is not None and catalog.is_fixed(preset):
-        selection = _validate_fixed(given, catalog.presets[preset], catalog=catalog, problems=problems)
-    else:
-        _refuse_missing_preset(given, catalog=catalog, problems=problems)
-        own = catalog.presets[preset].options if preset is not None else {}
-        selection = _validate_fields(given, own, catalog=catalog, problems=problems)
+    own = catalog.presets[preset].options if preset is not None else {}
+    selection = _validate_fields(given, own, catalog=catalog, problems=problems)
     problems.raise_any()
     return selection
 
 
-def _validate_fixed(given: Mapping[str, object], preset: Preset, *, catalog: Catalog, problems: Problems) -> Selection:
-    fixed = resolve_preset(given, preset, problems=problems)
-    opened = open_bounds(catalog, fixed.options)
-    if catalog.preset_images:
-        opened = replace(opened, images={**catalog.images, **catalog.preset_images})
-    selection = _validate_fields(fixed.options, {}, catalog=opened, problems=problems)
-    own_image = None if selection.custom_image is None else str(fixed.options["custom_image"])
-    selection = replace(
-        selection,
-        custom_image=own_image,
-        preset=preset.slug,
-        preset_choices=fixed.choices,
-        cpu_request_millis=fixed.requests.get(CPU.name),
-        memory_request_bytes=fixed.requests.get(MEMORY.name),
-    )
-    _check_requests(selection, catalog.own, problems=problems)
-    return selection
-
-
 def _validate_fields(
-    given: Mapping[str, object], preset: PresetOptions, *, catalog: Catalog, problems: Problems
+    given: Mapping[str, object], preset: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> Selection:
     """Return the selection that fields describe.
 
@@ -173,8 +116,7 @@ def _validate_fields(
     longest = find_max_run_time_s(gpu, catalog)
     run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
     run_time = problems.check_amount(RUN_TIME, merged.get("run_time"), bounds=run_time_bounds)
-    most_shared = None if memory == NO_LIMIT else memory
-    shared = problems.check_shared_memory(merged.get("shared_memory"), most_shared, bounds=catalog.shared_memory)
+    shared = problems.check_shared_memory(merged.get("shared_memory"), memory, bounds=catalog.shared_memory)
     return Selection(
         image=image,
         custom_image=custom_image,
@@ -186,38 +128,6 @@ def _validate_fields(
         shared_memory_bytes=shared,
         choices=_check_closed_choices(merged, catalog=catalog, problems=problems),
     )
-
-
-def _check_requests(selection: Selection, own: OwnResources, *, problems: Problems) -> None:
-    """Add a problem if a fixed preset requests more CPU or memory than its limit: the API server would refuse the pod.
-
-    :param selection: a selection with a fixed preset.
-    :param own: KubeSpawner's configured limits, which apply if the selection has no limit.
-    """
-    for each, request, base in (
-        (CPU, selection.cpu_request_millis or 0, own.cpu.limit),
-        (MEMORY, selection.memory_request_bytes or 0, own.memory.limit),
-    ):
-        amount = find_amount(selection, each)
-        limit = base if amount is None else amount
-        if limit and request > limit and each.name not in problems:
-            message = gettext(
-                "{subject}: the preset reserves {request}, more than its limit of {limit}.",
-                subject=each.notation.title,
-                request=each.notation.show(request),
-                limit=each.notation.show(limit),
-            )
-            problems.add(each.name, "out_of_range", message=message)
-
-
-def _refuse_missing_preset(given: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> None:
-    if "preset" in problems:
-        return
-    if catalog.only_presets:
-        problems.add("preset", "missing", message=gettext("Pick one of the presets."))
-    elif given.get(PRESET_CHOICES):
-        message = gettext("Only a preset with choices takes {field}.", field=PRESET_CHOICES)
-        problems.add(PRESET_CHOICES, "conflict", message=message)
 
 
 def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, object]:
@@ -245,15 +155,14 @@ def find_image(selection: Selection, catalog: Catalog) -> Image:
 
 def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> Image:
     if custom_image is None:
-        return catalog.preset_images[slug] if slug in catalog.preset_images else catalog.images[slug]
+        return catalog.images[slug]
     return (catalog.custom_images or CustomImages(listed=index_images(catalog.images.values()))).describe(custom_image)
 
 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that describe a selection; :func:`validate` converts them to the same selection.
 
-    The options name a preset only if it is fixed (users cannot change its values). For any other preset, the options
-    contain the preset's values instead of its name, so that they stay valid when the admin removes the preset.
+    The options contain a preset's values instead of its name, so that they stay valid when the admin removes it.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: the catalog; it has the display names for the option ``profile``.
@@ -261,13 +170,6 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     with use_language(ENGLISH):  # The summary is English, because admins and programs read it.
         summary = summarize_selection(selection, catalog)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
-    if selection.preset is not None:
-        options["preset"] = selection.preset
-        if selection.preset_choices:
-            options[PRESET_CHOICES] = dict(selection.preset_choices)
-        if selection.custom_image is not None:
-            options["custom_image"] = selection.custom_image
-        return {**options, "profile": summary}
     if selection.custom_image is None:
         options["image"] = selection.image
     else:
@@ -287,9 +189,7 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
     :param selection: a selection that is valid in this catalog.
     :param catalog: the catalog; it has the display names of images, GPU types and priorities.
     """
-    preset = None if selection.preset is None else catalog.presets.get(selection.preset)
-    parts = [] if preset is None else [preset.display_name]
-    parts += [find_image(selection, catalog).display_name]
+    parts = [find_image(selection, catalog).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
         name = catalog.gpus[selection.gpu].display_name
@@ -311,7 +211,7 @@ def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
 def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
     """Return the amounts of the given fields as phrases ("4 CPUs"); fields without an amount are left out."""
     amounts = ((each, find_amount(selection, each)) for each in fields)
-    return [each.describe(amount) for each, amount in amounts if amount is not None and amount != NO_LIMIT]
+    return [each.describe(amount) for each, amount in amounts if amount is not None]
 
 
 def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalog: Catalog) -> str:
@@ -425,157 +325,16 @@ _UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version
 _PRESET = gettext_lazy("preset")
 
 
-SlugT = TypeVar("SlugT", bound=str | None)
-
-
-class CombinationSearch(Generic[SlugT]):
-    """Lists combinations of one entry for each choice of a preset, until the caller finds a valid combination.
-
-    The default entries come first, then all combinations with one other entry, then those with two, and so on.
-
-    :param preset: the preset.
-    :param entries: name of a choice → slugs of the entries to combine, the default first.
-    :param limit: maximum number of combinations with two or more entries that are not defaults.
-    """
-
-    def __init__(self, preset: Preset, entries: Mapping[str, Sequence[SlugT]], *, limit: int) -> None:
-        self._preset = preset
-        self._entries = entries
-        self._limit = limit
-        self._invalid: set[frozenset[tuple[str, SlugT]]] = set()
-
-    def __iter__(self) -> Iterator[dict[str, SlugT]]:
-        if not all(self._entries.values()):
-            return
-        near, far = self._list_changed((0, 1)), self._list_changed(range(2, len(self._entries) + 1))
-        for chosen in chain(near, islice(far, self._limit)):
-            if frozenset() in self._invalid:
-                return
-            if not any(each <= chosen.items() for each in self._invalid):
-                yield chosen
-
-    def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Make the search skip combinations that would be invalid for the same reason as the given one.
-
-        :param chosen: the invalid combination: name of a choice → slug of the entry.
-        :param problems: why the combination is invalid.
-        """
-        for problem in problems:
-            # Exclude nothing for a conflict: two fields cause it, so a different entry in any list may resolve it.
-            if problem.code != "conflict" and (options := _DECIDING_OPTIONS.get(problem.field)):
-                choices = self._preset.choices.items()
-                decisive = [name for name, choice in choices if _sets_any(choice, options)]
-                self._invalid.add(frozenset((name, chosen[name]) for name in decisive))
-
-    def _list_changed(self, numbers: Iterable[int]) -> Iterator[dict[str, SlugT]]:
-        defaults = {name: slugs[0] for name, slugs in self._entries.items()}
-        for number in numbers:
-            for names in combinations(self._entries, number):
-                for others in product(*(self._entries[name][1:] for name in names)):
-                    yield {**defaults, **dict(zip(names, others, strict=True))}
-
-
-_DECIDING_OPTIONS = {
-    "image": frozenset({"image", "custom_image"}),
-    "gpu": frozenset({"gpu"}),
-    "gpu_count": frozenset({"gpu", "gpu_count"}),
-    "cpu": frozenset({"cpu", "cpu_guarantee"}),
-    "memory": frozenset({"memory", "memory_guarantee"}),
-}
-"""Field → the only options of a preset that can cause a problem in this field.
-
-Fields that depend on most options, such as the run time, are missing."""
-
-
-def _sets_any(choice: PresetChoice, options: Set[str]) -> bool:
-    names_image = choice.custom_image is not None and "custom_image" in options
-    return names_image or any(options & entry.options.keys() for entry in choice.entries.values())
-
-
-def select_usable_presets(
-    presets: Mapping[str, Preset],
-    catalog: Catalog,
-    *,
-    find_denials: Callable[[Selection], Sequence[Problem]] = lambda selection: (),
-) -> dict[str, Preset]:
-    """Return the presets that are valid, each with the valid entries of its choices.
-
-    An entry is valid if the combination of this entry and the default entries of the preset's other choices is valid.
-    If the default entries are not valid together, the most similar valid combination replaces them. A preset without a
-    valid combination is missing.
+def find_preset_errors(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
+    """Return slug → error for each preset that is invalid.
 
     :param presets: the presets to check, from the settings.
     :param catalog: what the presets may contain; its own presets do not matter.
-    :param find_denials: function that takes a valid selection and returns further problems, such as denials by the
-        policy. A selection with such a problem counts as invalid.
     """
-
-    def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
-        variant, options = build_variant(preset, chosen)
+    offered, errors = replace(catalog, presets=presets), {}
+    for slug in presets:
         try:
-            return find_denials(validate(options, replace(catalog, presets={preset.slug: variant})))
+            validate({"preset": slug}, offered)
         except SelectionError as error:
-            return error.problems
-
-    found = {slug: _select_usable_entries(preset, find_problems) for slug, preset in presets.items()}
-    return {slug: preset for slug, preset in found.items() if preset is not None}
-
-
-_MAX_COMBINATIONS = 256
-"""The search for valid entries of a preset tries at most this many combinations with several non-default entries."""
-
-
-def _select_usable_entries(
-    preset: Preset, find_problems: Callable[[Preset, ChosenEntries], Sequence[Problem]]
-) -> Preset | None:
-    slugs: dict[str, list[str | None]] = {
-        name: [*choice.entries, *([] if choice.custom_image is None else [None])]
-        for name, choice in preset.choices.items()
-    }
-    search = CombinationSearch(preset, slugs, limit=_MAX_COMBINATIONS)
-    for first in search:
-        if not (problems := find_problems(preset, first)):
-            break
-        search.exclude(first, problems)
-    else:
-        return None
-    choices: dict[str, PresetChoice] = {}
-    for name, choice in preset.choices.items():
-        usable = [
-            slug for slug in slugs[name] if slug == first[name] or not find_problems(preset, {**first, name: slug})
-        ]
-        choices[name] = replace(
-            choice,
-            entries={slug: choice.entries[slug] for slug in usable if slug is not None},
-            custom_image=choice.custom_image if None in usable else None,
-        )
-    return replace(preset, choices=choices) if choices else preset
-
-
-def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
-    """Return slug → error for each preset for which no valid combination of entries was found.
-
-    The error says why the combination of the default entries is invalid.
-
-    :param presets: the presets to check, from the settings.
-    :param catalog: what the presets may contain; its own presets do not matter.
-    """
-    usable = select_usable_presets(presets, catalog)
-    invalid = ((slug, preset) for slug, preset in presets.items() if slug not in usable)
-    errors = {slug: find_error(preset, pick_default_entries(preset), catalog=catalog) for slug, preset in invalid}
-    return {slug: error for slug, error in errors.items() if error is not None}
-
-
-def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> SelectionError | None:
-    """Return why a preset is invalid with the given entries of its choices, or None if it is valid.
-
-    :param preset: the preset, from the settings.
-    :param chosen: name of each choice of the preset → slug of an entry, or None if the user names a custom image.
-    :param catalog: what the preset may contain; the catalog's own presets do not matter.
-    """
-    variant, options = build_variant(preset, chosen)
-    try:
-        validate(options, replace(catalog, presets={preset.slug: variant}))
-    except SelectionError as error:
-        return error
-    return None
+            errors[slug] = error
+    return errors

@@ -8,16 +8,13 @@ calls. The search returns only selections for which the function returned True.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, UnitKind
 from gpuspawner.core.catalog.software import explain_misfit
-from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
-from gpuspawner.core.request.presets import PRESET_CHOICES
-from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, validate
+from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
 MAX_ALTERNATIVES = 3
 """Largest number of alternatives (similar selections that fit) in the form, or in the error of a refused start."""
@@ -54,9 +51,6 @@ def find_alternatives(
     Other GPU types come in the order of ``types``, each with the count that :func:`choose_gpu_count` returns.
     Selections with less than half of the selected GPU memory are returned only if no other selection fits.
 
-    For a selection with a fixed preset (a server then gets exactly what the preset says), the result is empty. Use
-    :func:`list_preset_variants` instead.
-
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
@@ -64,8 +58,6 @@ def find_alternatives(
     :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
     :param limit: largest number of selections to return.
     """
-    if selection.preset is not None:
-        return ()
     others = list_other_types(selection, catalog) if types is None else list(types)
     others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog=catalog))
     little = {gpu.slug for gpu in others if has_little_memory(gpu, selection, catalog=catalog)}
@@ -132,50 +124,15 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
     Each of these types works with the selected image and allows the selected run time. If the selection has no GPU
-    type, or has a fixed preset (a server then gets exactly what the preset says), the list is empty.
+    type, the list is empty.
     """
-    if selection.gpu is None or selection.preset is not None:
+    if selection.gpu is None:
         return []
     own = catalog.gpus[selection.gpu]
     image = find_image(selection, catalog)
     others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
     lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
     return sorted(lasting, key=lambda gpu: _measure_distance(gpu, selection, catalog=catalog))
-
-
-def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
-    """Yield the selections that could replace a selection with a fixed preset.
-
-    A server with a fixed preset gets exactly what the preset says. The preset may have lists, from each of which the
-    user picks one entry (for example, a size).
-
-    - First come selections with the same preset and another entry of one list.
-    - Then come the other fixed presets, with the default entries of their lists.
-
-    :param selection: a selection with a fixed preset.
-    :param catalog: what the user may choose from; may lack the preset.
-    """
-    slug = selection.preset
-    if slug is not None and slug in catalog.presets:
-        for name, choice in catalog.presets[slug].choices.items():
-            # A list that ``preset_choices`` lacks is one where the user typed an image instead of picking an entry. The
-            # new entry then replaces this image.
-            image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
-            for entry in choice.entries:
-                options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}
-                yield from _validate_variant(options, catalog, but=selection)
-    for other in catalog.presets:
-        if other != slug and catalog.is_fixed(other):
-            yield from _validate_variant({"preset": other}, catalog, but=selection)
-
-
-def _validate_variant(options: Mapping[str, object], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
-    try:
-        found = validate(options, catalog)
-    except SelectionError:
-        return
-    if found != but:
-        yield found
 
 
 class _AlternativeSearch:

@@ -7,63 +7,37 @@ the GPUs that KubeSpawner's traits request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from gpuspawner.core.catalog.model import Catalog, Preset
 from gpuspawner.core.catalog.policy_model import ANY, Policy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.request.presets import ChosenEntries, pick_default_entries
-from gpuspawner.core.request.selection import find_error, find_invalid_presets, select_usable_presets
+from gpuspawner.core.request.selection import find_preset_errors
 from gpuspawner.core.text.wording import join_sentences, quote, suggest_name
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 
 def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return warnings that say why presets, or entries in the lists of presets, are missing from the form.
-
-    The result has one warning for all presets with the same reason.
+    """Return warnings that say why presets are missing from the form; one for all presets with the same reason.
 
     :param presets: slug → preset, from the settings.
     :param catalog: the catalog, built after the hub has read the cluster's nodes.
     """
     slugs: dict[str, list[str]] = {}
-    for slug, error in find_invalid_presets(presets, catalog).items():
-        preset = presets[slug]
-        reason = _explain_problems(error.problems, preset, chosen=pick_default_entries(preset))
+    for slug, error in find_preset_errors(presets, catalog).items():
+        reason = " ".join(_explain_problem(problem, presets[slug]) for problem in error.problems)
         slugs.setdefault(f"Not in the form at the moment. {reason}", []).append(slug)
-    for slug, message in _find_missing_entries(presets, catalog):
-        slugs.setdefault(message, []).append(slug)
     return tuple(
         AdminWarning(kind=WarningKind.PRESET, resource="", message=message, presets=tuple(alike))
         for message, alike in slugs.items()
     )
 
 
-def _find_missing_entries(presets: Mapping[str, Preset], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Yield (slug of a preset, message to admins) for each list entry in a preset that the form does not show."""
-    with_choices = {slug: preset for slug, preset in presets.items() if preset.choices}
-    for slug, usable in select_usable_presets(with_choices, catalog).items():
-        preset, default = presets[slug], pick_default_entries(usable)
-        for name, choice in preset.choices.items():
-            for key in (each for each in choice.entries if each not in usable.choices[name].entries):
-                chosen = {**default, name: key}
-                error = find_error(preset, chosen, catalog=catalog)
-                reason = "" if error is None else _explain_problems(error.problems, preset, chosen=chosen)
-                shown = f"{quote(key)} of the choice {quote(name)}"
-                yield slug, join_sentences(f"The entry {shown} is not in the form at the moment.", reason)
-
-
-def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: ChosenEntries) -> str:
-    return " ".join(_explain_problem(problem, preset, chosen=chosen) for problem in problems)
-
-
-def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
+def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
         # Do not return `problem.message`: it lists the GPU types of the form, which change with the nodes. The hub logs
         # a warning again whenever its text changes.
-        layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
-        named = [options["gpu"] for options in (preset.options, *layers) if "gpu" in options]
-        return f"There is no GPU type {quote(named[-1])}."
+        return f"There is no GPU type {quote(preset.options['gpu'])}."
     return problem.message
 
 

@@ -6,9 +6,10 @@ A server is subject to the policy rules of its user, even if an admin starts it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from typing import TypeVar
 
 from jupyterhub import orm
 from sqlalchemy import event
@@ -17,10 +18,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
 from gpuspawner.core.errors import PolicyError
 from gpuspawner.core.policy import denials
-from gpuspawner.core.policy.admission import Admission, admit
+from gpuspawner.core.policy.admission import Admission, PodAdmission, admit, admit_pod
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
+from gpuspawner.core.request.candidate import Candidate
 from gpuspawner.core.request.options import check_size, is_too_large, split_options
 from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.admission.reservations import Reservations
@@ -29,6 +31,8 @@ from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
 from gpuspawner.hub.request import context
 from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
+
+AdmissionT = TypeVar("AdmissionT", Admission, PodAdmission)
 
 
 class UserGroups:
@@ -197,14 +201,49 @@ class AdmissionService:
         """
         check_size(options)
         own, extra = split_options(options, spawner.extra_options)
+        unread_types = offer.uncounted if offer.unread_reason else None
+
+        def decide(allowance: Allowance) -> tuple[Admission, ServerUsage]:
+            admission = admit(own, allowance, unread_types=unread_types)
+            chosen = admission.selection
+            return admission, _make_usage(spawner, gpu=chosen.gpu, count=chosen.gpu_count, pools=admission.pools)
+
+        admission = await self._decide(spawner, decide, offer=offer, is_start=is_start)
+        return replace(admission, options={**extra, **admission.options}) if extra else admission
+
+    async def admit_pod(
+        self, spawner: HubSpawner, candidate: Candidate, *, offer: Offer, is_start: bool
+    ) -> PodAdmission:
+        """Check a finished pod, such as a profile's, against what the spawner's user may have now.
+
+        :param spawner: the user's spawner.
+        :param candidate: what the pod asks for.
+        :param offer: the catalog of choices and the cluster's state.
+        :param is_start: as for :meth:`admit`.
+        :raises SelectionError: the user may not have the pod.
+        """
+
+        def decide(allowance: Allowance) -> tuple[PodAdmission, ServerUsage]:
+            admission, gpus = admit_pod(candidate, allowance), candidate.gpus
+            return admission, _make_usage(spawner, gpu=gpus.gpu, count=gpus.count, pools=admission.pools or ())
+
+        return await self._decide(spawner, decide, offer=offer, is_start=is_start)
+
+    async def _decide(
+        self,
+        spawner: HubSpawner,
+        decide: Callable[[Allowance], tuple[AdmissionT, ServerUsage]],
+        *,
+        offer: Offer,
+        is_start: bool,
+    ) -> AdmissionT:
         max_age_s = QUOTA_CACHE_S
         while True:
             quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
             # Do not await from here to reserve(): of two concurrent starts, the second must count the first one's GPUs.
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
-            allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
-                admission = admit(own, allowance, unread_types=offer.uncounted if offer.unread_reason else None)
+                admission, server = decide(self._build_allowance(spawner, offer, quota=quota, excluding=excluding))
             except PolicyError as error:
                 if not max_age_s or all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
                     raise
@@ -212,16 +251,8 @@ class AdmissionService:
                 continue
             if is_start and offer.catalog.policy is not None:
                 context.raise_if_cancelled()
-                chosen = admission.selection
-                server = ServerUsage(
-                    owner=spawner.user.name,
-                    name=spawner.name,
-                    gpu=chosen.gpu,
-                    count=chosen.gpu_count,
-                    pools=admission.pools,
-                )
                 self.reservations.reserve(spawner, server)
-            return replace(admission, options={**extra, **admission.options}) if extra else admission
+            return admission
 
     async def _read_quota(
         self, spawner: HubSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
@@ -263,6 +294,10 @@ class AdmissionService:
         if person not in self._rules:
             self._rules[person] = resolve_rule(policy, person)
         return self._rules[person]
+
+
+def _make_usage(spawner: HubSpawner, *, gpu: str | None, count: int, pools: tuple[str, ...]) -> ServerUsage:
+    return ServerUsage(owner=spawner.user.name, name=spawner.name, gpu=gpu, count=count, pools=pools)
 
 
 def _find_excluded_server(spawner: HubSpawner) -> str:

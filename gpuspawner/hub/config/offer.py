@@ -231,12 +231,12 @@ class Offer:
 class ParsedSettings:
     """Validated settings and the values built from them.
 
-    :param is_empty: whether all settings have their defaults.
+    :param changed: keys of the settings that differ from their defaults, such as ``policy``.
     :param configured: the settings, converted to the types of ``gpuspawner.core``.
     :param table: the built-in table of GPU models, with the admin's changes.
     """
 
-    is_empty: bool
+    changed: frozenset[str]
     configured: ConfiguredCatalog
     table: AcceleratorTable
 
@@ -294,7 +294,7 @@ class OfferFactory:
             with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
                 settings = self._validate(raw)
             self._settings[key] = ParsedSettings(
-                is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
+                changed=settings.changed, configured=settings.build_configured(), table=settings.build_table()
             )
         self._settings.move_to_end(key)
         if len(self._settings) > _MAX_SETTINGS:

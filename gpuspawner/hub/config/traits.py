@@ -15,7 +15,7 @@ from gpuspawner.hub.config.shared_dict import SharedDict
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "only_presets", "policy", "pools", "accelerators", "discover_gpus", "new_nodes", "queue"),
+    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "new_nodes", "queue"),
 )
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
 STARTS_FROM_LINKS = "start"
@@ -223,8 +223,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     presets = SharedDict(
         allow_none=True,
         help="""
-        Named bundles of choices, each started with one button, by slug. A preset with `kubespawner_override`,
-        `choices`, `unlimited` or a guarantee is fixed: a server gets exactly what the preset says. ::
+        Named bundles of values for the form's fields, by slug. One press fills them in, and users may then change them.
+        What needs traits of KubeSpawner or lists is a profile of `KubeSpawner.profile_list`. ::
 
             hub:
               config:
@@ -233,42 +233,11 @@ class GPUSpawnerTraits(LoggingConfigurable):
                     small: {display_name: Small, cpu: 1, memory: 4G}
                     train:
                       display_name: Training
+                      allowed_groups: [students]
                       cpu: 8
                       memory: 32G
                       gpu: a100-80gb
                       gpu_count: 1
-                    course:
-                      display_name: Course
-                      allowed_groups: [students]
-                      cpu: unlimited
-                      cpu_guarantee: 0.5
-                      kubespawner_override:
-                        default_url: /lab/tree/course
-                        node_selector: {pool: teaching}
-                      choices:
-                        size:
-                          display_name: Memory
-                          entries:
-                            small: {display_name: 4 GB, memory: 4G, default: true}
-                            large: {display_name: 16 GB, memory: 16G, allowed_groups: [tutors]}
-
-        .. versionadded:: 0.1
-        """,
-    ).tag(config=True)
-
-    only_presets = Bool(
-        False,
-        help="""
-        Whether users may start only presets, and change nothing in them but their choices. The form then has no fields
-        for single amounts, and the REST API refuses other options. ::
-
-            hub:
-              config:
-                GPUSpawner:
-                  only_presets: true
-                  presets:
-                    cpu: {display_name: CPU only, cpu: 2, memory: 8G}
-                    gpu: {display_name: GPU, cpu: 8, memory: 32G, gpu: t4, gpu_count: 1}
 
         .. versionadded:: 0.1
         """,
@@ -503,6 +472,24 @@ class GPUSpawnerTraits(LoggingConfigurable):
         WorkloadPriorityClass. `timeout` is how many seconds the hub waits for a queued server; a longer `start_timeout`
         of the GPU type counts instead. `gpus` lists the slugs of GPU types whose servers are queued. Labels in
         `KubeSpawner.extra_labels` have precedence: docs/queue.md.
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    profile_cards = Bool(
+        True,
+        help="""
+        Whether the form shows KubeSpawner's `profile_list` as cards, with what each profile gives and whether it starts
+        now. With False, the form is KubeSpawner's; limits, the waiting page and metrics stay. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  profile_cards: false
+
+        The form is also KubeSpawner's with a `profile_form_template`, with a `form.html` in
+        `additional_profile_form_template_paths`, and with a subclass that renders profiles. docs/profiles.md has more.
 
         .. versionadded:: 0.1
         """,

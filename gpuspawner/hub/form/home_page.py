@@ -23,7 +23,7 @@ from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.request.selection import summarize_selection
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, use_language
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.hub.form.profiles import find_profile_name
+from gpuspawner.hub.admission.profiles import find_profile_name
 from gpuspawner.hub.form.rendering import render_template
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
@@ -120,7 +120,7 @@ class _Viewed:
         viewer = getattr(handler, "current_user", None)
         if viewer is None or getattr(user, "name", "") != viewer.name:
             return None
-        return cls(user, handler) if hasattr(user.spawner, "shows_own_form") else None
+        return cls(user, handler) if hasattr(user.spawner, "has_fields") else None
 
     async def render_servers(self) -> Markup:
         try:
@@ -229,7 +229,7 @@ def _read_stored_choice(server: Any, user: Any) -> str:
     """
     options = getattr(server, "user_options", None)
     choice = as_text(options.get("profile")) if isinstance(options, Mapping) else ""
-    return choice if user.spawner.shows_own_form else find_profile_name(user.spawner.profile_list, choice)
+    return choice if user.spawner.has_fields else find_profile_name(user.spawner.profile_list, choice)
 
 
 def _translate(choice: str, *, user: Any, server: Any, catalog: Catalog | None) -> str:

@@ -9,12 +9,11 @@ from typing import TypedDict
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.form.fields import FilledFields, list_form_fields
 from gpuspawner.core.form.views import FactView
-from gpuspawner.core.form.wording import is_foreign, list_facts
+from gpuspawner.core.form.wording import list_facts
 from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.field_definitions import GPU, GPU_COUNT, PRIORITY
 from gpuspawner.core.request.options import LINK_FIELDS, parse_form, parse_query
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import format_list, sanitize_name
@@ -51,7 +50,6 @@ class LinkAttributes(TypedDict):
     links_start: bool
     asked: str | None
     facts: tuple[FactView, ...]
-    foreign_image: str
     notes: tuple[str, ...]
     is_prefilled: bool
 
@@ -75,8 +73,8 @@ async def check_link(
     :param allowance: what the user may have now.
     :param admission: checks the link's choice; reserves nothing.
     """
-    if draft is None or not draft.is_link or draft.problems:
-        return
+    if draft is None or not draft.is_link or draft.problems or draft.profile:
+        return  # the card of a profile shows whether it can start
     try:
         if draft.link is not None:
             await admission.admit(spawner, parse_query(draft.link), offer=offer, is_start=False)
@@ -99,8 +97,10 @@ def list_fixable_problems(
     :param filled: the contents of the form's fields.
     :param allowance: what the user may have now.
     """
-    if draft is None or not _is_from_link(draft) or filled.is_preset_sent:
-        return () if draft is None else draft.problems
+    if draft is None or draft.profile:
+        return ()  # the profile's card shows the problems
+    if not _is_from_link(draft):
+        return draft.problems
     wrong = _list_wrong_fields(filled, allowance)
     return tuple(_reword(problem, draft, allowance=allowance) for problem in draft.problems if problem.field in wrong)
 
@@ -113,8 +113,6 @@ def _list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
     """Return the names of the form's fields that the user has to change before a start."""
     catalog = allowance.full_catalog if allowance.blocked else allowance.catalog
     names = list_form_fields(catalog)
-    if catalog.only_presets:
-        return set()
     try:
         validate(parse_form({name: [text] for name, text in filled.values.items() if name in names}), catalog)
     except SelectionError as error:
@@ -135,10 +133,6 @@ def _explain(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> str
         if name == GPU.name:
             return gettext("This link names two GPUs. Pick one.")
         return gettext("This link gives more than one value for a field ({name}). Check what the form has.", name=name)
-    if name == PRESET_CHOICES:
-        return gettext(
-            "This link asks for a part of a preset that this hub doesn't have ({value}). It is ignored.", value=value
-        )
     if name == GPU_COUNT.name and problem.code == "conflict":
         return gettext("This link gives a number of GPUs but no GPU. Pick a GPU.")
     if problem.code != "unknown_choice":
@@ -186,18 +180,15 @@ def describe_links(
     :param filled: the contents of the form's fields.
     :param allowance: what the user may have now.
     """
-    asked = filled.picked_preset if filled.is_preset_sent else ""
-    selection = None
-    if draft is not None and draft.link is not None and not draft.problems:
-        selection = filled.presets[asked].selection if asked else filled.selection
-    foreign = selection is not None and is_foreign(selection, allowance.full_catalog)
+    profile = "" if draft is None else draft.profile
+    asks = draft is not None and draft.link is not None and not draft.problems
+    selection = filled.selection if asks and not profile else None
     return {
         "link_prefix": LINK_PREFIX,
         "links_start": links == STARTS_FROM_LINKS,
         # The form asks only about what it can show.
-        "asked": None if selection is None else asked,
-        "facts": () if asked or selection is None else list_facts(selection, allowance),
-        "foreign_image": (asked and foreign and selection is not None and selection.custom_image) or "",
+        "asked": profile if asks and profile else None if selection is None else "",
+        "facts": () if selection is None else list_facts(selection, allowance),
         "notes": () if draft is None else _list_notes(draft, filled=filled, allowance=allowance),
         "is_prefilled": draft is not None and draft.is_link and links != STARTS_FROM_LINKS,
     }

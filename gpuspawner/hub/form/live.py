@@ -1,35 +1,40 @@
-"""Predicts whether a server would start now, from the pod that KubeSpawner would create for the user's selection."""
+"""Builds the view of a user's form: the cards of profiles, the fields, or both.
+
+Whether a choice of fields would start now is read from the pod that KubeSpawner would create for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.form.build import LiveState, build_view
-from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
+from gpuspawner.core.form.build import LiveState, add_profiles, build_view, build_view_without_fields
+from gpuspawner.core.form.fields import fill_fields, try_validate
 from gpuspawner.core.form.views import FormView
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.request.options import PROFILE, split_options
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.core.text.wording import quote
+from gpuspawner.core.text.wording import join_sentences, quote
 from gpuspawner.core.verdict.alternatives import (
-    MAX_ALTERNATIVES,
     choose_gpu_count,
     find_alternatives,
     has_little_memory,
     list_other_types,
-    list_preset_variants,
 )
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
+from gpuspawner.hub.admission.profiles import ProfileSupport, names_profile
 from gpuspawner.hub.config.offer import Offer
-from gpuspawner.hub.form.links import describe_links, list_fixable_problems
+from gpuspawner.hub.form.links import check_link, describe_links, list_fixable_problems
+from gpuspawner.hub.form.profiles import CardRequest, LoadedProfiles
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
-from gpuspawner.hub.request.context import FormDraft
+from gpuspawner.hub.request.context import FormDraft, FormRequest
 from gpuspawner.hub.spawner_protocol import HubSpawner
 
 _MAX_TYPES = 2
@@ -43,6 +48,38 @@ _MAX_PRESETS = 8
 The limit saves time, because the hub compares the pod of each preset with all nodes."""
 
 
+async def build_page(
+    spawner: ProfileSupport, loaded: LoadedProfiles, *, offer: Offer, allowance: Allowance, request: FormRequest
+) -> FormView:
+    """Return the view of a user's form.
+
+    :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
+    :param loaded: the user's profiles.
+    :param offer: what the hub offers now.
+    :param allowance: what the user may have now.
+    :param request: the request for the form.
+    """
+    draft = request.draft
+    options = split_options(spawner.user_options, spawner.extra_options).own
+    is_profile = names_profile(options)
+    await check_link(draft, spawner, offer=offer, allowance=allowance, admission=spawner.admission)
+    picked = CardRequest(
+        saved=as_dict(options) if is_profile else {},
+        typed=request.typed,
+        problems=draft.problems if draft is not None and draft.profile else (),
+        picks_default=not spawner.has_fields,
+    )
+    cards = await spawner.cards.build(spawner, loaded.profiles, offer=offer, allowance=allowance, request=picked)
+    if spawner.has_fields:
+        saved = None if is_profile else options
+        view = await build_form(spawner, offer, allowance=allowance, options=saved, draft=draft, header=request.header)
+    else:
+        view = build_view_without_fields(offer.inventory, allowance=allowance)
+    is_on_card = request.typed.get(PROFILE) in {card.slug for card in cards}
+    unshown = () if is_on_card else (problem.message for problem in picked.problems)
+    return add_profiles(view, cards, problem=join_sentences(loaded.problem, *unshown))
+
+
 async def build_form(
     spawner: HubSpawner,
     offer: Offer,
@@ -52,7 +89,7 @@ async def build_form(
     draft: FormDraft | None = None,
     header: Mapping[str, str] | None = None,
 ) -> FormView:
-    """Return the view of a user's form.
+    """Return the view of a form with fields, without profiles.
 
     :param spawner: the user's spawner with the setting ``links``; it stays unchanged.
     :param offer: what the hub offers now.
@@ -73,7 +110,7 @@ async def build_form(
         offer.inventory,
         filled=filled,
         problems=list_fixable_problems(draft, filled=filled, allowance=allowance),
-        live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
+        live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog),
         allowance=allowance,
     )
     return replace(view, **describe_links(spawner.links, draft, filled=filled, allowance=allowance))
@@ -85,7 +122,6 @@ async def build_live(
     *,
     selection: Selection | None,
     reach: Catalog | None = None,
-    filled: FilledFields | None = None,
 ) -> LiveState:
     """Return which GPU types are available, and whether presets and the selection can start now.
 
@@ -96,14 +132,12 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
-    :param filled: contents of the form's fields; None if there are no fixed presets. In a fixed preset, users can
-        change nothing except ``choices``.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
     reach = reach or offer.catalog
-    picked = "" if filled is None else filled.picked_preset
-    presets = await _predict_presets(previews, _list_preset_selections(reach, filled), picked=picked)
+    selections = ((slug, try_validate({"preset": slug}, reach)) for slug in reach.presets)
+    presets = await _predict_presets(previews, ((slug, found) for slug, found in selections if found is not None))
     live = LiveState(availabilities=counts, presets=presets, cache=offer.cache)
     if selection is None:
         return live
@@ -131,35 +165,13 @@ async def find_startable_alternatives(
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
     previews = PodPreviews(spawner, offer)
-    if selection.preset is not None:
-        return await _find_preset_variants(selection, previews, reach=reach)
     counts = _count_available(previews, await previews.find_priority(selection))
     availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     types = _list_free_types(selection, reach, availability=availability)
     return await _find_alternatives(selection, previews, reach=reach, types=types)
 
 
-def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
-    """Yield slug and selection of each preset that the user may start.
-
-    If the form shows a fixed preset as selected, this preset comes first, because the hub makes predictions only for
-    the first :data:`_MAX_PRESETS` presets. In a fixed preset, users can change nothing except ``choices``.
-    """
-    fixed = {} if filled is None else filled.presets
-    picked = "" if filled is None else filled.picked_preset
-    slugs = dict.fromkeys((*([picked] if picked in fixed else ()), *reach.presets, *fixed))
-    for slug in slugs:
-        if slug in fixed:
-            selection = None if fixed[slug].refusal else fixed[slug].selection
-        else:
-            selection = try_validate({"preset": slug}, reach)
-        if selection is not None:
-            yield slug, selection
-
-
-async def _predict_presets(
-    previews: PodPreviews, selections: Iterable[tuple[str, Selection]], *, picked: str
-) -> dict[str, Verdict]:
+async def _predict_presets(previews: PodPreviews, selections: Iterable[tuple[str, Selection]]) -> dict[str, Verdict]:
     found = {}
     for slug, selection in islice(selections, _MAX_PRESETS):
         try:
@@ -167,13 +179,9 @@ async def _predict_presets(
             found[slug] = await _predict_verdict(selection, previews)
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
-    # Drop presets with an unknown outcome, except the selected one, so that the form does not repeat the reason for
-    # "unknown" at each preset. That no node of a preset's kind is running concerns only this preset, so keep it.
-    return {
-        slug: each
-        for slug, each in found.items()
-        if each.outcome is not Outcome.UNKNOWN or each.may_add_node or slug == picked
-    }
+    # Drop presets with an unknown outcome, so that the form does not repeat the reason for "unknown" at each preset.
+    # That no node of a preset's kind is running concerns only this preset, so keep it.
+    return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or each.may_add_node}
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
@@ -210,17 +218,6 @@ async def _find_alternatives(
         return pod is not None and starts_now(pod, previews.offer.inventory, queue=previews.find_queue(other))
 
     return find_alternatives(selection, reach, fits=fits, types=types)
-
-
-async def _find_preset_variants(
-    selection: Selection, previews: PodPreviews, *, reach: Catalog
-) -> tuple[Selection, ...]:
-    found = []
-    for other in islice(list_preset_variants(selection, reach), _MAX_PRESETS):
-        await previews.prepare(other)
-        if (await _predict_verdict(other, previews)).outcome is Outcome.NOW:
-            found.append(other)
-    return tuple(found[:MAX_ALTERNATIVES])
 
 
 async def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:

@@ -1,301 +1,363 @@
-"""KubeSpawner's profiles, for hubs with a ``profile_list`` and without settings of gpuspawner.
+"""Builds the cards of KubeSpawner's profiles: what each gives with the picked choices, and whether it starts now.
 
-The form, the user options and the pods are KubeSpawner's. :func:`add_verdicts` adds each profile's GPUs and verdict to
-the form. :func:`check_profile` refuses wrong choices in words.
+KubeSpawner itself completes the profiles and builds their pods, as for a start.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kubespawner import KubeSpawner
-from markupsafe import Markup
-from slugify import slugify
-from typing_extensions import override
+from jupyterhub.utils import maybe_future
 
 from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.form.policy import is_hidden_by_policy
+from gpuspawner.core.form.views import ProfileOptionView, ProfileView, VerdictView
+from gpuspawner.core.form.wording import describe_candidate
 from gpuspawner.core.json_access import as_dict, as_text
-from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
-from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
-from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.request.candidate import Candidate
+from gpuspawner.core.request.options import PROFILE, UNLISTED, name_option_field
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.wording import join_sentences, quote
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict
+from gpuspawner.hub.admission.profiles import (
+    ProfilePod,
+    ProfileSupport,
+    build_profile_pod,
+    format_profile_name,
+)
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.metrics import registry, starts
-from gpuspawner.hub.pod.patch import annotate_pod, read_chosen_gpus
-from gpuspawner.hub.pod.preview import JudgedPod, copy_for_profiles, judge_pod, serialize_for_scheduling
-from gpuspawner.hub.trait_overrides import TraitOverrides
+from gpuspawner.hub.pod.preview import judge_pod
 
-_MAX_PROFILES = 30
+_MAX_PROFILES = 100
 """Maximum number of profiles with a verdict. The limit saves time, because KubeSpawner builds a pod for each."""
+_MAX_PODS = 2048
+_LOAD_S = 10.0
+"""Seconds that the form waits for a ``profile_list`` that is a function; a start waits as long as KubeSpawner does."""
+_JUDGED_S = 30.0
+_KEPT_S = 60.0
+"""Seconds for which an open form that refreshes itself uses the last result of such a function."""
 _TEMPLATE = "form.html"
-_CLASSES = {
-    Outcome.NOW: "text-success-emphasis",
-    Outcome.AFTER_SCALE_UP: "text-success-emphasis",
-    Outcome.WAITS: "text-warning-emphasis",
-    Outcome.NEVER: "text-danger-emphasis",
-    Outcome.UNKNOWN: "text-body-secondary",
-}
-"""Outcome of a verdict → class of Bootstrap, which JupyterHub's pages use in the light and in the dark."""
-
-_RENAMED = {"image_spec": "image"}
-"""Old name of a trait of KubeSpawner, which is no trait any more → its name."""
 
 
-class ProfileSupport(KubeSpawner):
-    """The part of :class:`~gpuspawner.hub.spawner.GPUSpawner` that handles KubeSpawner's profiles.
+def shows_cards(spawner: ProfileSupport) -> bool:
+    """Return whether the form shows a ``profile_list`` as cards.
 
-    :ivar start_state: the state of the last start.
+    If the admin has a template for KubeSpawner's form, or a subclass that loads or shows profiles in another way, the
+    form stays theirs.
+
+    :param spawner: the user's spawner.
     """
-
-    start_state: Any
-    start_timeout: int
-    trait_overrides: TraitOverrides
-
-    async def apply_profile(self, catalog: Catalog) -> None:
-        """Apply the profile in the user options as KubeSpawner does; the pod then says which GPUs it asks for.
-
-        :param catalog: the GPU types of the hub.
-        """
-        await super().load_user_options()
-        self.trait_overrides.patch = partial(self._note_profile, catalog=catalog)
-
-    @override
-    def _validate_user_options(self, profile_list: Any) -> None:
-        # KubeSpawner's errors would count as failures of the hub, although users may send any options.
-        self.start_state.profile = check_profile(
-            self.user_options, profile_list, validate=super()._validate_user_options
-        )
-
-    @override
-    def _load_profile(self, slug: Any, profile_list: Any) -> None:
-        # JupyterHub may reuse this spawner, and KubeSpawner leaves a profile's values in it.
-        traits = {
-            _RENAMED.get(trait, trait)
-            for profile in profile_list
-            for override in list_profile_overrides(profile)
-            for trait in override
-        }
-        self.trait_overrides.assign({trait: getattr(self, trait) for trait in traits if hasattr(self, trait)})
-        start_timeout = self.start_timeout
-        super()._load_profile(slug, profile_list)
-        # JupyterHub has read the timeout before, so a longer one of a profile has no effect.
-        self.start_timeout = min(start_timeout, self.start_timeout)
-
-    def note_profile_pod(self, pod: Any) -> None:
-        """Annotate a pod again, after the admin's ``modify_pod_hook``, which may have changed its GPUs.
-
-        :param pod: the pod; it stays unchanged if a hook has returned something else than a model.
-        """
-        if self.trait_overrides.patch is not None and hasattr(getattr(pod, "metadata", None), "annotations"):
-            pod.metadata.annotations = self.trait_overrides.patch(pod).metadata.annotations
-
-    def _note_profile(self, pod: Any, *, catalog: Catalog) -> Any:
-        """Return the pod of a profile, with annotations about its GPUs, and note them for pages and metrics."""
-        with use_language(ENGLISH):  # Admins and programs read the annotations.
-            annotated = annotate_pod(pod, catalog, profile=self.start_state.profile)
-        self.start_state.annotations = annotated.metadata.annotations
-        self.start_state.is_pod_built.set()
-        gpus = read_chosen_gpus(annotated.metadata.annotations)
-        self.start_state.feed.gpu = catalog.gpus.get(gpus.slug)
-        starts.note_gpu(self, gpus.slug or registry.OTHER_LABEL if gpus.text else registry.NO_GPU)
-        return annotated
-
-
-async def add_verdicts(
-    spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]], *, offer: Offer
-) -> Sequence[Mapping[str, Any]]:
-    """Return profiles whose descriptions end with their GPUs and a verdict, as far as the hub knows them.
-
-    The profiles stay unchanged if the admin has a template for the form, which may show a description as plain text, or
-    a subclass that loads or shows profiles in another way. A profile whose override is a function gets no verdict,
-    because KubeSpawner calls the function only at a start.
-
-    :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
-    :param profiles: the profiles, as the admin has written them.
-    :param offer: what the hub offers now.
-    """
-    if _is_changed(spawner):
-        return profiles
-    completed = private_api.complete_profiles(spawner, profiles)
-    described: list[Mapping[str, Any]] = list(profiles)
-    for number, profile in enumerate(completed[:_MAX_PROFILES]):
-        await asyncio.sleep(0)  # let the hub answer other requests
-        try:
-            html = await _describe_verdict(spawner, profile, offer=offer)
-        except Exception:  # log any exception: the form must also open if the pod of one profile cannot be built
-            spawner.log.exception("Cannot predict whether the profile %s starts", quote(profile["slug"]))
-            continue
-        if html:
-            description = Markup(profile.get("description") or "")  # noqa: S704 - HTML of the admin
-            described[number] = {**profiles[number], "description": description + html}
-    return described
-
-
-def _is_changed(spawner: ProfileSupport) -> bool:
+    if not spawner.profile_list or not spawner.profile_cards:
+        return False
     kind: Any = type(spawner)
     has_template = any(
         (Path(folder) / _TEMPLATE).is_file() for folder in spawner.additional_profile_form_template_paths
     )
     is_loaded_by_us = kind.load_user_options.__module__.startswith("gpuspawner.")
     is_shown_by_kubespawner = private_api.renders_profiles_as_kubespawner(spawner)
-    return bool(spawner.profile_form_template or has_template) or not (is_loaded_by_us and is_shown_by_kubespawner)
+    return not (spawner.profile_form_template or has_template) and is_loaded_by_us and is_shown_by_kubespawner
 
 
-async def _describe_verdict(spawner: ProfileSupport, profile: Mapping[str, Any], *, offer: Offer) -> Markup:
-    overrides = list_profile_overrides(profile, defaults_only=True)
-    if any(callable(value) for override in overrides for value in override.values()):
-        return Markup()
-    duplicate = copy_for_profiles(spawner)
-    duplicate.start_state = type(spawner.start_state)()
-    duplicate.profile_list, duplicate.user_options = [profile], {"profile": profile["slug"]}
-    try:
-        await duplicate.apply_profile(offer.catalog)
-    except RefusedProfile:
-        return Markup()
-    pod = await duplicate.get_pod_manifest()
-    gpus = read_chosen_gpus(pod.metadata.annotations).text
-    manifest = serialize_for_scheduling(duplicate, pod)
-    judged = await judge_profile(duplicate, manifest, offer=offer)
-    verdict = Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
-    return _format_html(gpus, verdict, has_choices=_has_other_pods(profile))
+class LoadedProfiles(NamedTuple):
+    """The profiles of a user.
 
-
-async def judge_profile(spawner: ProfileSupport, manifest: Mapping[str, Any], *, offer: Offer) -> JudgedPod | None:
-    """Return when a server with the pod of a profile would start; None for a malformed pod.
-
-    The verdict is unknown if the pod exceeds what the namespace's ResourceQuotas leave: no policy refuses it before.
-
-    :param spawner: the spawner that has built the pod.
-    :param manifest: JSON of the pod.
-    :param offer: what the hub offers now.
+    :param profiles: the profiles, as KubeSpawner completes them.
+    :param problem: why the hub could not load them, a sentence for the user; "" if it could.
     """
-    gpu, timeout_s = spawner.start_state.feed.gpu, float(spawner.start_timeout)
-    judged = await judge_pod(spawner, manifest, offer=offer, gpu=gpu, start_timeout_s=timeout_s)
-    quota = None if judged is None else await offer.read_quota(judged.pod.namespace)
-    if judged is None or quota is None or not quota.is_exceeded_by(judged.pod.requests):
-        return judged
-    return judged._replace(verdict=Verdict(outcome=Outcome.UNKNOWN))
+
+    profiles: Sequence[Mapping[str, Any]] = ()
+    problem: str = ""
 
 
-def _has_other_pods(profile: Mapping[str, Any]) -> bool:
-    """Return whether a choice that is no default may change more of the pod than its image."""
-    for option in as_dict(profile.get("profile_options")).values():
-        default, *others = _list_choice_overrides(as_dict(option))
-        if any(_drop_image(other) != _drop_image(default) for other in others):
-            return True
-    return False
+async def load_profiles(spawner: ProfileSupport, *, is_refresh: bool = False) -> LoadedProfiles:
+    """Return the profiles of a spawner's user.
+
+    :param spawner: the user's spawner.
+    :param is_refresh: whether an open form refreshes itself. A function may then not be called again.
+    :raises Exception: as KubeSpawner does for a malformed ``profile_list``.
+    """
+    profiles = spawner.profile_list
+    if not callable(profiles):
+        return LoadedProfiles(spawner.cards.complete(spawner, private_api.list_profiles(spawner, profiles)))
+    now = time.monotonic()
+    if is_refresh and spawner.kept_profiles is not None and now - spawner.kept_profiles[0] < _KEPT_S:
+        return LoadedProfiles(spawner.kept_profiles[1])
+    try:
+        async with asyncio.timeout(_LOAD_S):
+            completed = private_api.complete_profiles(spawner, await maybe_future(profiles(spawner)))
+    except Exception:  # log any exception: the function is the admin's
+        spawner.log.exception("Cannot load the profiles of %s", private_api.get_log_name(spawner))
+        return LoadedProfiles(problem=gettext("The profiles could not be loaded. Try again, or ask an admin."))
+    spawner.kept_profiles = now, completed
+    return LoadedProfiles(completed)
 
 
-def _list_choice_overrides(option: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the overrides of an option's choices, that of the default choice first."""
-    choices = sorted(as_dict(option.get("choices")).values(), key=lambda choice: not as_dict(choice).get("default"))
-    field = as_dict(option.get("unlisted_choice"))
-    entries = [*choices, *([field] if field.get("enabled") else [])]
-    return [as_dict(as_dict(entry).get("kubespawner_override")) for entry in entries] or [{}]
+@dataclass(slots=True, kw_only=True)
+class CardRequest:
+    """What the cards of a form depend on besides profiles and cluster.
+
+    :param saved: user options of an earlier start, untrusted.
+    :param typed: field name → text of a form, link or refresh.
+    :param problems: why the hub refused the profile in ``typed``.
+    :param picks_default: whether KubeSpawner's default profile is picked if the user has picked none.
+    """
+
+    saved: Mapping[str, object] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
+    problems: Sequence[Problem] = ()
+    picks_default: bool = True
 
 
-def _drop_image(override: Mapping[str, Any]) -> dict[str, Any]:
-    return {trait: value for trait, value in override.items() if trait != "image"}
+class ProfileCards:
+    """Builds the cards of profiles; the hub's process has one object of this class, which keeps pods between forms."""
+
+    def __init__(self) -> None:
+        self._pods: OrderedDict[tuple[object, ...], _KeptPod] = OrderedDict()
+        self._completed: tuple[str, Sequence[Mapping[str, Any]]] = ("", ())
+
+    def complete(self, spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return profiles with the slugs and defaults that KubeSpawner gives them; the caller must not change them.
+
+        :param spawner: the user's spawner.
+        :param profiles: the profiles of a ``profile_list`` that is no function, and so usually the same for all users.
+        """
+        key = repr((type(spawner), profiles))
+        if self._completed[0] != key:
+            self._completed = key, private_api.complete_profiles(spawner, profiles)
+        return self._completed[1]
+
+    async def build(
+        self,
+        spawner: ProfileSupport,
+        profiles: Sequence[Mapping[str, Any]],
+        *,
+        offer: Offer,
+        allowance: Allowance,
+        request: CardRequest,
+    ) -> tuple[ProfileView, ...]:
+        """Return the cards of a user's profiles: first that of the user's last start, then the others in their order.
+
+        :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
+        :param profiles: the profiles, as KubeSpawner has completed them.
+        :param offer: what the hub offers now.
+        :param allowance: what the user may have now.
+        :param request: what the user has picked.
+        """
+        slugs = [as_text(profile["slug"]) for profile in profiles]
+        last = as_text(request.saved.get(PROFILE))
+        sent = request.typed.get(PROFILE, "")
+        default = next((as_text(profile["slug"]) for profile in profiles if profile.get("default")), "")
+        picked = next((slug for slug in (sent, last) if slug in slugs), default if request.picks_default else "")
+        key = _describe_spawner(spawner)
+        views = []
+        for number, profile in enumerate(profiles):
+            await asyncio.sleep(0)  # let the hub answer other requests
+            slug = slugs[number]
+            if slug in slugs[:number]:
+                continue  # of several profiles with one slug, KubeSpawner takes the first
+            card = _Card(profile, is_judged=number < _MAX_PROFILES or slug == picked, request=request)
+            view = await self._build_card(spawner, card, key=key, offer=offer, allowance=allowance)
+            if view is not None:
+                error = join_sentences(*(problem.message for problem in request.problems)) if slug == sent else ""
+                views.append(_mark(view, is_last=slug == last, is_picked=slug == picked, error=error))
+        return tuple(sorted(views, key=lambda view: not view.is_last))
+
+    async def find_startable(
+        self, spawner: ProfileSupport, *, offer: Offer, allowance: Allowance
+    ) -> list[tuple[str, str]]:
+        """Return slug and name of each other profile that starts now with its default choices.
+
+        If the user's profile has a GPU, others with a GPU come first.
+
+        :param spawner: the spawner of a server that starts from a profile; it stays unchanged.
+        :param offer: what the hub offers now.
+        :param allowance: what the user may have now.
+        """
+        profiles = (await load_profiles(spawner, is_refresh=True)).profiles
+        cards = await self.build(spawner, profiles, offer=offer, allowance=allowance, request=CardRequest())
+        chosen = as_text(as_dict(spawner.user_options).get(PROFILE))
+        slug = chosen or next((card.slug for card in cards if card.is_picked), "")
+        has_gpu = any(card.gpus for card in cards if card.slug == slug)
+        others = [card for card in cards if card.slug != slug and card.outlook and card.outlook.outcome == Outcome.NOW]
+        others.sort(key=lambda card: bool(card.gpus) != has_gpu)
+        return [(card.slug, format_profile_name({"display_name": card.display_name})) for card in others]
+
+    async def _build_card(
+        self, spawner: ProfileSupport, card: _Card, *, key: str, offer: Offer, allowance: Allowance
+    ) -> ProfileView | None:
+        """Return a profile's card; None if the policy hides it, which needs a profile without options."""
+        view, options = card.make_view(), card.list_user_options()
+        if options is None or not card.is_judged:
+            return view
+        try:
+            kept = await self._build_pod(spawner, card.profile, options=options, key=key, catalog=offer.catalog)
+            if kept.pod is None:
+                return view
+            candidate = kept.candidate
+            view = replace(view, summary=describe_candidate(candidate, offer.catalog), gpus=candidate.gpus.count)
+            denials = allowance.check_candidate(candidate)
+            if is_hidden_by_policy(denials, allowance) and not card.options:
+                return None
+            if denials:
+                reason = join_sentences(*(denial.message for denial in denials))
+                # Other choices in the options may be allowed.
+                is_denied = not card.options or allowance.refusal is not None
+                return replace(view, outlook=_make_refusal(reason), is_denied=is_denied)
+            return replace(view, outlook=_format_verdict(await kept.judge(spawner, offer)))
+        except RefusedProfile as error:
+            return replace(view, outlook=_make_refusal(error.jupyterhub_message))
+        except Exception:  # log any exception: the form must also open if the pod of one profile cannot be built
+            spawner.log.exception("Cannot predict whether the profile %s starts", quote(card.slug))
+            reason = gettext("The hub cannot build this server. Pick something else, or ask an admin.")
+            return replace(view, outlook=VerdictView(outcome=Outcome.UNKNOWN.value, sentence=reason))
+
+    async def _build_pod(
+        self,
+        spawner: ProfileSupport,
+        profile: Mapping[str, Any],
+        *,
+        options: Mapping[str, str],
+        key: str,
+        catalog: Catalog,
+    ) -> _KeptPod:
+        whole = (key, repr(profile), frozenset(options.items()))
+        if (kept := self._pods.get(whole)) is None:
+            self._pods[whole] = kept = _KeptPod(await build_profile_pod(spawner, profile, options=options))
+        self._pods.move_to_end(whole)
+        if len(self._pods) > _MAX_PODS:
+            self._pods.popitem(last=False)
+        kept.classify(catalog)
+        return kept
 
 
-def _format_html(gpus: str, verdict: Verdict, *, has_choices: bool) -> Markup:
-    lines = [("fw-semibold", gpus)]
-    if has_choices:
-        lines.append(("text-body-secondary", gettext("With its default choices:")))
+def _describe_spawner(spawner: ProfileSupport) -> str:
+    """Return a text that differs for spawners that build different pods."""
+    values = private_api.get_trait_values(spawner)
+    configured = {name: value for name, value in values.items() if getattr(type(spawner), name).metadata.get("config")}
+    return repr((spawner.user.name, spawner.name, sorted(configured.items(), key=lambda item: item[0])))
+
+
+@dataclass(slots=True)
+class _KeptPod:
+    """The pod of a profile with choices, and its last verdict.
+
+    :param pod: the pod; None if only a start can build it.
+    :param catalog: the GPU types by which ``candidate`` says what the pod asks for.
+    """
+
+    pod: ProfilePod | None
+    catalog: Catalog | None = None
+    candidate: Candidate = field(default_factory=Candidate)
+    _judged: tuple[object, Verdict] | None = None
+
+    def classify(self, catalog: Catalog) -> None:
+        """Read what the pod asks for, unless that is known.
+
+        :param catalog: the GPU types of the hub.
+        """
+        if self.pod is not None and self.catalog is not catalog:
+            self.catalog, self.candidate, self._judged = catalog, self.pod.read_candidate(catalog), None
+
+    async def judge(self, spawner: ProfileSupport, offer: Offer) -> Verdict:
+        """Return when a server with the pod would start."""
+        assert self.pod is not None  # noqa: S101 - the caller has checked
+        inventory, now = offer.inventory, time.monotonic()
+        is_old = inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S
+        # Claims, queues and LimitRanges change without the inventory, so a verdict is kept for a short time only.
+        state = (inventory.generation, inventory.occupancy is None, is_old, now // _JUDGED_S)
+        if self._judged is None or self._judged[0] != state:
+            gpu = offer.catalog.gpus.get(self.candidate.gpus.gpu or "")
+            judged = await judge_pod(
+                spawner, self.pod.manifest, offer=offer, gpu=gpu, start_timeout_s=self.pod.start_timeout_s
+            )
+            self._judged = state, Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
+        return self._judged[1]
+
+
+class _Card:
+    """A profile, and what the user has picked in its options."""
+
+    def __init__(self, profile: Mapping[str, Any], *, is_judged: bool, request: CardRequest) -> None:
+        self.profile = profile
+        self.slug = as_text(profile["slug"])
+        self.is_judged = is_judged
+        self._given = self._read_given(request)
+        options = as_dict(profile.get("profile_options")).items()
+        self.options = tuple(self._build_option(name, as_dict(option)) for name, option in options)
+
+    def _read_given(self, request: CardRequest) -> Mapping[str, str]:
+        """Return name of an option, or of its free text, → what the user has picked or written."""
+        prefix = name_option_field(self.slug, "")
+        typed = {name.removeprefix(prefix): text for name, text in request.typed.items() if name.startswith(prefix)}
+        if typed or request.saved.get(PROFILE) != self.slug:
+            return typed
+        return {str(name): text for name, text in request.saved.items() if isinstance(text, str)}
+
+    def _build_option(self, name: str, option: Mapping[str, Any]) -> ProfileOptionView:
+        choices, unlisted = as_dict(option.get("choices")), as_dict(option.get("unlisted_choice"))
+        label = as_text(option.get("display_name")) or name
+        default = next((slug for slug, choice in choices.items() if as_dict(choice).get("default")), "")
+        given, text = self._given.get(name, ""), self._given.get(f"{name}{UNLISTED}", "")
+        takes_text = bool(unlisted.get("enabled"))
+        picked = given if given in choices else "" if takes_text and (text or not choices) else str(default)
+        listed = [
+            (str(slug), as_text(as_dict(choice).get("display_name")) or str(slug)) for slug, choice in choices.items()
+        ]
+        if listed and takes_text:
+            listed.append(("", as_text(unlisted.get("display_name_in_choices")) or gettext("Other…")))
+        return ProfileOptionView(
+            field=name_option_field(self.slug, name),
+            label=label,
+            choices=tuple(listed),
+            picked=picked,
+            text_field=name_option_field(self.slug, f"{name}{UNLISTED}") if takes_text else "",
+            text_label=as_text(unlisted.get("display_name")) or label,
+            text=text if takes_text else "",
+        )
+
+    def list_user_options(self) -> dict[str, str] | None:
+        """Return KubeSpawner's user options for what is picked; None while a text is missing."""
+        prefix, options = name_option_field(self.slug, ""), {}
+        for option in self.options:
+            if option.picked:
+                options[option.field.removeprefix(prefix)] = option.picked
+            elif option.text:
+                options[option.text_field.removeprefix(prefix)] = option.text
+            else:
+                return None
+        return options
+
+    def make_view(self) -> ProfileView:
+        """Return the card without what its pod says."""
+        return ProfileView(
+            slug=self.slug,
+            display_name=as_text(self.profile.get("display_name")) or self.slug,
+            description=as_text(self.profile.get("description")),
+            options=self.options,
+        )
+
+
+def _format_verdict(verdict: Verdict) -> VerdictView | None:
     # That the hub cannot predict a start is no news at each profile, but that no node of its kind runs is.
-    if verdict.outcome is not Outcome.UNKNOWN or verdict.may_add_node:
-        lines.append((_CLASSES[verdict.outcome], format_verdict(verdict)))
-    elif has_choices:
-        lines.pop()
-    return Markup().join(
-        Markup('<span class="d-block {}">{}</span>').format(name, text) for name, text in lines if text
-    )
+    if verdict.outcome is Outcome.UNKNOWN and not verdict.may_add_node:
+        return None
+    return VerdictView(outcome=verdict.outcome.value, sentence=format_verdict(verdict))
 
 
-def check_profile(
-    options: Any, profiles: Sequence[Mapping[str, Any]] | None, *, validate: Callable[[Any], None]
-) -> str:
-    """Return the name of the profile that the user has chosen, or of the default profile; empty without profiles.
-
-    :param options: the user options, any JSON value.
-    :param profiles: the profiles, as KubeSpawner has completed them.
-    :param validate: KubeSpawner's own check of the options.
-    :raises RefusedProfile: there is no such profile, or no such choice in one of its options.
-    """
-    asked = as_dict(options)
-    slug = asked.get("profile")
-    known: dict[Any, Mapping[str, Any]] = {}
-    for profile in profiles or ():
-        known.setdefault(profile["slug"], profile)  # of several profiles with one slug, KubeSpawner takes the first
-    if slug and known and (not isinstance(slug, str) or slug not in known):
-        message = gettext("There is no profile {value}.", value=quote(slug))
-        raise RefusedProfile(join_sentences(message, gettext("Offered: {choices}.", choices=format_list(known))))
-    try:
-        validate(profiles)
-    except (TypeError, ValueError) as error:
-        raise RefusedProfile(str(error)) from error
-    if not known:
-        return ""
-    # Like KubeSpawner, take the first default of the whole list, of which several may have one slug.
-    chosen = known[slug] if slug else next((profile for profile in profiles or () if profile.get("default")), {})
-    _check_choices(asked, chosen)
-    return _format_name(chosen)
+def _mark(view: ProfileView, *, is_last: bool, is_picked: bool, error: str) -> ProfileView:
+    return replace(view, is_last=is_last, is_picked=is_picked, error=error, outlook=None if error else view.outlook)
 
 
-def find_profile_name(profile_list: object, slug: str) -> str:
-    """Return the name of a profile for users, or the slug for an unknown profile and for a list that is a function.
-
-    :param profile_list: the admin's ``profile_list``.
-    :param slug: slug of the profile.
-    """
-    profiles = profile_list.values() if isinstance(profile_list, Mapping) else profile_list
-    for profile in profiles if isinstance(profiles, Iterable) else ():
-        entry = as_dict(profile)
-        if slug == (entry.get("slug") or slugify(as_text(entry.get("display_name")))):
-            return _format_name(entry)
-    return slug
-
-
-def _format_name(profile: Mapping[str, Any]) -> str:
-    """Return a profile's name as text: KubeSpawner's form shows it as HTML."""
-    return Markup(profile.get("display_name", "")).striptags()  # noqa: S704 - becomes text
-
-
-def list_profile_overrides(profile: Mapping[str, Any], *, defaults_only: bool = False) -> Iterator[Mapping[str, Any]]:
-    """Yield each ``kubespawner_override`` of a profile and of the choices in its lists.
-
-    :param profile: the profile, as KubeSpawner has completed it.
-    :param defaults_only: whether to leave out choices that are no defaults, and text fields beside a list.
-    """
-    yield as_dict(profile.get("kubespawner_override"))
-    for option in as_dict(profile.get("profile_options")).values():
-        overrides = _list_choice_overrides(as_dict(option))
-        yield from overrides[:1] if defaults_only else overrides
-
-
-def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> None:
-    """Refuse a choice that a list of the profile lacks.
-
-    KubeSpawner's own check accepts an unknown entry, and then fails. It checks nothing if the options name no profile,
-    and then starts the default profile with them.
-    """
-    for key, option in as_dict(profile.get("profile_options")).items():
-        name, choice, text = sanitize_name(key), options.get(key), options.get(f"{key}--unlisted-choice")
-        choices, field = list(as_dict(as_dict(option).get("choices"))), as_dict(as_dict(option).get("unlisted_choice"))
-        if text:
-            pattern: Any = field.get("validation_regex") or ""
-            is_offered = field.get("enabled") and isinstance(text, str) and re.match(pattern, text)
-        else:
-            is_offered = not choice or choice in choices
-        if not is_offered:
-            message = gettext("{choice}: there is no entry {value}.", choice=name, value=quote(text or choice))
-            raise RefusedProfile(message)
-        if not (text or choice or choices):
-            raise RefusedProfile(f"Unable to determine a default choice for {name}.")
+def _make_refusal(reason: str) -> VerdictView:
+    return VerdictView(outcome=Outcome.NEVER.value, sentence=reason)

@@ -29,7 +29,7 @@ from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
 from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
-from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
+from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView, ProfileView
 from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences
@@ -103,8 +103,8 @@ FORM_TEMPLATE = "form.html"
 _MAX_CACHED_ROWS = 512
 """Maximum number of rows in each cache of rendered rows; a row is about 2 KB."""
 
-FormRow = ImageView | GPUTypeView
-"""An image or GPU type, which the form shows as a row."""
+FormRow = ImageView | GPUTypeView | ProfileView
+"""An image or GPU type, which the form shows as a row, or a profile, which is a card."""
 
 _ValuesBySlug = Mapping[str, Mapping[str, Hashable]]
 _NO_VALUES: _ValuesBySlug = MappingProxyType({})
@@ -169,7 +169,7 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return a function for the templates: ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
 
-    ``rows`` renders the template ``partials/<kind>.html`` once for each choice, an image or a GPU type. The template
+    ``rows`` renders the template ``partials/<kind>.html`` once for each choice, such as an image. The template
     gets these variables:
 
     - ``<kind>``: the choice. ``number``: its position, counted from ``first``.

@@ -20,7 +20,7 @@ from gpuspawner.core.warnings.presets_and_policy import (
     find_policy_warnings,
     find_preset_warnings,
 )
-from gpuspawner.core.warnings.wording import build_warnings_view
+from gpuspawner.core.warnings.wording import WarningsView, build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
@@ -98,6 +98,15 @@ class AdminWarnings:
                 found = find_node_warnings(nodes, offer.catalog, table=settings.table, tolerations=tolerations)
             _remember(self._found, viewpoint, value=(*presets, *named, *dropped, *found))
         return self._found[viewpoint]
+
+    def build_view(self, offer: Offer, viewpoint: WarningScope) -> WarningsView | None:
+        """Return the warnings as the admins' form shows them, in English as in the hub's log; None without warnings.
+
+        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
+        :param viewpoint: the settings and tolerations of the user whose form it is.
+        """
+        with use_language(ENGLISH):
+            return build_warnings_view(self.find_warnings(offer, viewpoint))
 
     def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:
         """Schedule a search that logs new warnings.

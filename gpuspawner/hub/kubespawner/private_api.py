@@ -106,6 +106,8 @@ PRIVATE_NAMES = (
     PrivateName(KubeSpawner, "_get_initialized_profile_list", _FORM, ("profile_list",)),
     PrivateName(KubeSpawner, "_render_options_form", _FORM, ("profile_list",)),
     PrivateName(KubeSpawner, "_sorted_dict_values", _FORM, ("src",)),
+    PrivateName(KubeSpawner, "_options_from_form", _FORM, ("formdata",)),
+    PrivateName(KubeSpawner, "_get_profile", _NO_PROFILES, ("slug", "profile_list")),
     PrivateName(KubeSpawner, "_load_profile", "a profile's values stay", ("slug", "profile_list"), is_overridden=True),
     PrivateName(KubeSpawner, "_validate_user_options", _NO_PROFILES, ("profile_list",), is_overridden=True),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
@@ -201,7 +203,7 @@ class _Spawner(Protocol):
     async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
     def _apply_overrides(self, spawner_override: dict[str, Any]) -> None: ...
     def _get_initialized_profile_list(self, profile_list: Sequence[Any]) -> list[dict[str, Any]]: ...
-    def _render_options_form(self, profile_list: Sequence[Any]) -> str: ...
+    def _options_from_form(self, formdata: Mapping[str, Sequence[str]]) -> dict[str, Any]: ...
     def _sorted_dict_values(self, src: Any) -> Any: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
@@ -454,15 +456,25 @@ def complete_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) ->
     return cast("_Spawner", spawner)._get_initialized_profile_list(profiles)
 
 
+def read_profile_form(spawner: object, form: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the user options of a submitted form of profiles."""
+    return cast("_Spawner", spawner)._options_from_form(form)
+
+
+def validate_options(spawner: object, options: Mapping[str, Any], *, profiles: Any) -> None:
+    """Check user options as KubeSpawner does, without changing the spawner.
+
+    :param profiles: the profiles, as KubeSpawner has completed them.
+    :raises ValueError: KubeSpawner refuses the options.
+    """
+    stand_in = SimpleNamespace(user_options=options, _get_profile=partial(KubeSpawner._get_profile, spawner))
+    KubeSpawner._validate_user_options(stand_in, profiles)
+
+
 def renders_profiles_as_kubespawner(spawner: object) -> bool:
     """Return whether no subclass of the admin renders the form of profiles in another way."""
     kind: Any = type(spawner)
     return kind._render_options_form is KubeSpawner._render_options_form
-
-
-def render_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) -> str:
-    """Return KubeSpawner's form of profiles, a template that JupyterHub renders."""
-    return cast("_Spawner", spawner)._render_options_form(profiles)
 
 
 def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None:

@@ -14,9 +14,8 @@ from typing import Any
 
 from tornado import web
 
-from gpuspawner.core.catalog.model import Catalog, Preset, PresetOptions
+from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.progress.model import Stage
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
@@ -208,28 +207,10 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
     :param catalog: the catalog of GPU types and presets.
     """
     chosen = options if isinstance(options, Mapping) else {}
-    slug = chosen.get("preset") or catalog.default_preset
+    slug = chosen.get("preset")
     preset = catalog.presets.get(slug) if isinstance(slug, str) else None
     default = next((each for each, _ in catalog.default_gpus), None)
-    if preset is None:
-        gpu = chosen.get("gpu", default)
-    elif catalog.is_fixed(preset.slug):
-        gpu = _merge_entries(preset, chosen.get(PRESET_CHOICES)).get("gpu")
-    else:
-        gpu = chosen.get("gpu", preset.options.get("gpu", default))
+    gpu = chosen.get("gpu", default if preset is None else preset.options.get("gpu", default))
     if not gpu:
         return registry.NO_GPU
     return gpu if isinstance(gpu, str) and gpu in catalog.gpus else registry.OTHER_LABEL
-
-
-def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return a preset's options, merged with the options of the entries that the user chose in the preset's lists.
-
-    If the user chose nothing in a list, use its first entry. Ignore an unknown entry.
-    """
-    options = dict(preset.options)
-    for name, choice in preset.choices.items():
-        slug = asked.get(name) if isinstance(asked, Mapping) else None
-        entry = choice.entries.get(slug) if isinstance(slug, str) else next(iter(choice.entries.values()), None)
-        options |= entry.options if entry is not None else {}
-    return options

@@ -28,7 +28,7 @@ from gpuspawner.hub.config.traits import find_subclass_traits
 from gpuspawner.hub.pod.patch import PodChoice, patch_pod, serialize_models
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings, find_all_problems
-from gpuspawner.settings.preset_checks import list_overriding_entries
+from gpuspawner.settings.overrides import list_overriding_entries
 
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""

@@ -33,10 +33,11 @@ from kubespawner.utils import get_k8s_model, recursive_update
 
 from gpuspawner.core.catalog.model import NO_LIMIT, Catalog, TraitValues
 from gpuspawner.core.catalog.node_labels import MatchExpression, find_vendor
-from gpuspawner.core.catalog.pod_gpus import PodGPUs, classify_pod
-from gpuspawner.core.cluster.decode import decode_pod
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.json_access import as_text
+from gpuspawner.core.policy.admission import PodAdmission
+from gpuspawner.core.policy.usage import POOLS_ANNOTATION
 from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import (
     ANNOTATION_PREFIX,
@@ -178,23 +179,36 @@ def patch_pod(pod: Any, choice: PodChoice) -> Any:
     return patched
 
 
-def annotate_pod(pod: Any, catalog: Catalog, *, profile: str) -> Any:
+def annotate_pod(pod: Any, gpus: PodGPUs, *, catalog: Catalog, profile: str) -> Any:
     """Return a copy of the pod of a KubeSpawner profile, with annotations that say which GPUs it asks for.
 
     :param pod: the pod as KubeSpawner builds it, as a model of the Kubernetes client.
+    :param gpus: the GPUs that the pod asks for.
     :param catalog: the GPU types of the hub.
     :param profile: name of the profile; empty if the choice has none.
     """
-    decoded = decode_pod(serialize_models(pod))
-    found = PodGPUs() if decoded is None else classify_pod(decoded.requests, catalog, constraints=decoded.constraints)
-    known = catalog.gpus.get(found.gpu or "")
-    name = ", ".join(sorted(found.counts)) if known is None else known.display_name
-    gpus = _format_gpus(found.count, name) if found.count else ""
-    summary = " · ".join(filter(None, (profile, gpus)))
-    annotations = build_annotations(summary, gpu=found.gpu, gpu_name=name, gpu_count=found.count)
+    known = catalog.gpus.get(gpus.gpu or "")
+    name = ", ".join(sorted(gpus.counts)) if known is None else known.display_name
+    summary = " · ".join(filter(None, (profile, _format_gpus(gpus.count, name) if gpus.count else "")))
+    annotations = build_annotations(summary, gpu=gpus.gpu, gpu_name=name, gpu_count=gpus.count)
     annotated, annotated.metadata = copy(pod), copy(pod.metadata)
     annotated.metadata.annotations = {**(pod.metadata.annotations or {}), **annotations}
     return annotated
+
+
+def limit_pod(pod: Any, admission: PodAdmission) -> None:
+    """Write the maximum run time and the GPU pools of the policy into the pod of a profile.
+
+    :param pod: the pod as a model of the Kubernetes client, after the admin's hooks.
+    :param admission: what the policy sets. Without a policy, the pod stays unchanged.
+    """
+    if admission.run_time_s is not None:
+        pod.spec.active_deadline_seconds = _pick_shorter(pod.spec.active_deadline_seconds, admission.run_time_s)
+        pod.metadata.annotations[RUN_TIME_ANNOTATION] = str(pod.spec.active_deadline_seconds)
+    if admission.pools is not None:
+        # Also without a pool: the pools of a pod without the annotation follow from the user's groups, which may
+        # have changed since the start.
+        pod.metadata.annotations[POOLS_ANNOTATION] = ",".join(admission.pools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

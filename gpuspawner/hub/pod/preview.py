@@ -75,6 +75,8 @@ def copy_for_profiles(spawner: SpawnerT) -> SpawnerT:
     :param spawner: the user's spawner; it stays unchanged.
     """
     _drop_functions(duplicate := copy_spawner(spawner))
+    # The caller sets the one profile that it loads: a copy of all of them would take longer than all else.
+    private_api.get_trait_values(duplicate).pop("profile_list", None)
     _copy_mappings(duplicate)
     duplicate.log = _FormLog(spawner.log)
     return duplicate
@@ -214,7 +216,6 @@ _PreviewKey = tuple[object, ...]
 
 - the image's CUDA version and architectures, and the image's slug if the image has a ``kubespawner_override``
 - the GPU type
-- the slug of the preset, and the choices from its lists
 - the choices in other fields, such as the priority"""
 _BaseKey = tuple[str, ...]
 """Key of a pod without a user's choice: the ``repr`` of each ``kubespawner_override`` that the pod has."""
@@ -342,8 +343,7 @@ class PodPreviews:
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)
         overriding = image.slug if image.overrides else None
-        fixed = (selection.preset, *selection.preset_choices.items())
-        return image.cuda, image.architectures, overriding, selection.gpu, fixed, *selection.choices.values()
+        return image.cuda, image.architectures, overriding, selection.gpu, *selection.choices.values()
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import jupyterhub
@@ -32,9 +32,8 @@ from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
-from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS
-from gpuspawner.core.request.options import MAX_FIELDS, get_max_length, split_query
-from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, FIELDS
+from gpuspawner.core.request.options import MAX_FIELDS, PROFILE, get_max_length, split_query
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.decimals import drop_padding
 from gpuspawner.hub.spawner_protocol import HubSpawner
@@ -83,8 +82,8 @@ CHOICE_HEADER = "Gpuspawner-Choice"
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280 + 6000
 """Maximum number of characters in the header ``Gpuspawner-Choice``; the hub ignores a longer header.
 
-The first two numbers are for the values and names of the form's fields. The third is for the fields inside presets
-(``MOST_SENT`` in ``templates/presets.js``)."""
+The first two numbers are for the values and names of the form's fields. The third is for the options of profiles
+(``MOST_SENT`` in ``templates/profiles.js``)."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -158,6 +157,7 @@ class FormDraft:
     :param link: the options in the query of a link that asks before it starts a server; None for a form, for a link
         that only fills in the form, and for a link that starts a server at once.
     :param ignored: names in the link that are no fields, as the user wrote them.
+    :param profile: slug of the profile that the values name; empty if they name none, or if the form has no profiles.
     """
 
     typed: Mapping[str, str]
@@ -165,31 +165,35 @@ class FormDraft:
     is_link: bool = False
     link: Mapping[str, object] | None = None
     ignored: Sequence[str] = ()
+    profile: str = ""
 
 
 _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=None)
 
 
-def keep_draft(form: Mapping[str, object]) -> FormDraft:
+def keep_draft(form: Mapping[str, object], *, has_profiles: bool = False) -> FormDraft:
     """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
     Call this in the request's own task: that task does not see context variables that another task sets.
 
     :param form: values by field, as JupyterHub parses a form.
     """
-    return _keep(FormDraft(typed=dict(_read_texts(form))))
+    typed = dict(_read_texts(form))
+    return _keep(FormDraft(typed=typed, profile=typed.get(PROFILE, "") if has_profiles else ""))
 
 
-def keep_link(query: Mapping[str, object], *, asks_first: bool = False) -> FormDraft:
+def keep_link(query: Mapping[str, object], *, asks_first: bool = False, has_profiles: bool = False) -> FormDraft:
     """Remember the values in a link as :func:`keep_draft` does those of a form. Leave out names that are no fields.
 
     :param query: values by field, as JupyterHub parses a query.
     :param asks_first: whether the form asks before it starts a server with these values.
+    :param has_profiles: whether fields of KubeSpawner's profiles are fields of the form.
     """
-    fields, ignored = split_query(query)
+    fields, ignored = split_query(query, has_profiles=has_profiles)
     link = fields if asks_first and fields else None
     typed = dict(_read_texts(fields))
-    return _keep(FormDraft(typed=typed, is_link=bool(typed), link=link, ignored=ignored))
+    profile = typed.get(PROFILE, "")
+    return _keep(FormDraft(typed=typed, is_link=bool(typed), link=link, ignored=ignored, profile=profile))
 
 
 def _keep(draft: FormDraft) -> FormDraft:
@@ -214,6 +218,29 @@ def take_draft() -> FormDraft | None:
     return draft
 
 
+class FormRequest(NamedTuple):
+    """A request for the form.
+
+    :param draft: what the request sent as a form or in a link; None if it sent nothing.
+    :param header: field name → text in an open form that refreshes itself; None for another request.
+    :param refresh: tornado's handler, if the request is a refresh that wants data; else None.
+    """
+
+    draft: FormDraft | None
+    header: Mapping[str, str] | None
+    refresh: Any
+
+    @property
+    def typed(self) -> Mapping[str, str]:
+        """Field name → text that the request sent; empty if it sent nothing."""
+        return (self.header if self.draft is None else self.draft.typed) or {}
+
+
+def take_form_request() -> FormRequest:
+    """Return what this request for the form has sent, and forget its :class:`FormDraft`."""
+    return FormRequest(take_draft(), read_choice_header(), find_refresh())
+
+
 def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
     found = []
     for name, value in islice(form.items(), MAX_FIELDS):  # A form with more fields is refused.
@@ -228,7 +255,6 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
 
 PREFILL_PREFIX = "fill-"
 """Prefix of each field's name in a link that fills in the form."""
-_PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
 _RESERVED = frozenset({"next", "display_name"})
 """Parameters of the spawn page that are not options of the server; JupyterHub 5 takes a display name for one."""
 _XSRF = "_xsrf"
@@ -252,21 +278,20 @@ def build_prefill_url(spawner: HubSpawner, selection: Selection) -> str:
     :param selection: the selection to fill in.
     """
     # Include empty values, too: if the link lacked a field, the form would show this field's default.
-    texts = format_field_values(selection) if selection.preset is None else _format_preset_values(selection)
-    values = {f"{PREFILL_PREFIX}{name}": value for name, value in texts.items()}
+    values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{build_form_url(spawner)}?{urlencode(values)}"
 
 
-def _format_preset_values(selection: Selection) -> dict[str, str]:
-    values = {"preset": selection.preset or ""}
-    if selection.preset_choices:
-        values[PRESET_CHOICES] = ",".join(f"{name}:{slug}" for name, slug in selection.preset_choices.items())
-    if selection.custom_image is not None:
-        values[CUSTOM_IMAGE.name] = selection.custom_image
-    return values
+def build_profile_url(spawner: HubSpawner, slug: str) -> str:
+    """Return a link to a server's spawn page that picks a profile and does not start the server.
+
+    :param spawner: the spawner of the server.
+    :param slug: slug of the profile.
+    """
+    return f"{build_form_url(spawner)}?{urlencode({f'{PREFILL_PREFIX}{PROFILE}': slug})}"
 
 
-def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
+def take_prefill(handler: Any, *, asks_first: bool = False, has_profiles: bool = False) -> None:
     """Remove a link's form values from the request's query, and store these values as a :class:`FormDraft`.
 
     JupyterHub starts a server if the query has options. Therefore also remove these parameters:
@@ -279,6 +304,7 @@ def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
 
     :param handler: tornado's handler of the request, or None outside a request.
     :param asks_first: whether the form asks before a link with options starts a server.
+    :param has_profiles: whether fields of KubeSpawner's profiles are fields of the form.
     """
     request = getattr(handler, "request", None)
     arguments = getattr(request, "query_arguments", None)
@@ -292,15 +318,16 @@ def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
         return
     options = {name: arguments.pop(name) for name in list(arguments) if name not in _RESERVED}
     if not filled:
-        _keep_link(options)
+        _keep_link(options, has_profiles=has_profiles)
         return
     fields = {name.removeprefix(PREFILL_PREFIX): value for name, value in filled.items()}
-    values = {name: _read_bytes(name, value) for name, value in fields.items() if name in _PREFILLED}
+    known, _ = split_query(fields, has_profiles=has_profiles)
+    values = {name: _read_bytes(name, value) for name, value in fields.items() if name in known and name != "v"}
     if values:
-        keep_link(values)
+        keep_link(values, has_profiles=has_profiles)
 
 
-def _keep_link(options: Mapping[str, list[bytes]]) -> None:
+def _keep_link(options: Mapping[str, list[bytes]], *, has_profiles: bool) -> None:
     """Store the options in a link's query as a :class:`FormDraft`.
 
     Like JupyterHub 6, use only the options with the prefix ``opt-`` if there are any.
@@ -308,7 +335,7 @@ def _keep_link(options: Mapping[str, list[bytes]]) -> None:
     prefixed = {name: value for name, value in options.items() if LINK_PREFIX and name.startswith(LINK_PREFIX)}
     link = {name: _read_bytes(name, value) for name, value in (prefixed or options).items() if name != _XSRF}
     if link:
-        keep_link(link, asks_first=True)
+        keep_link(link, asks_first=True, has_profiles=has_profiles)
 
 
 def _read_bytes(name: str, values: list[bytes]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 from markupsafe import Markup
 
@@ -19,11 +20,13 @@ from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options, validate
 from gpuspawner.core.text.i18n import gettext, use_language
 from gpuspawner.core.text.wording import join_sentences, join_with_or
-from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES, list_preset_variants
+from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES
+from gpuspawner.hub.admission.profiles import ProfileSupport
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.form.profiles import shows_cards
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.request.context import build_prefill_url
+from gpuspawner.hub.request.context import build_prefill_url, build_profile_url
 from gpuspawner.hub.start.observer import WorkThrottle
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import Alternative, ProgressFeed
@@ -95,11 +98,12 @@ async def _find_named_alternatives(
 ) -> list[Alternative] | None:
     """Return similar choices, best first; None if the search would have to wait for more than ``patience_s`` seconds.
 
-    The list is empty if the search fails, and for a server that was not chosen in gpuspawner's form.
+    The list is empty if the search fails, and for a server that was not chosen in gpuspawner's form. For a profile, the
+    choices are other profiles.
     """
-    if not spawner.shows_own_form:
-        return []
     try:
+        if spawner.starts_profile:
+            return await _find_other_profiles(spawner, reason, throttle=throttle, patience_s=patience_s)
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
         own = split_options(spawner.user_options, spawner.extra_options).own
@@ -128,11 +132,22 @@ async def _find_named_alternatives(
     ]
 
 
+async def _find_other_profiles(
+    spawner: StartingSpawner, reason: str, *, throttle: WorkThrottle, patience_s: float
+) -> list[Alternative] | None:
+    own = cast("ProfileSupport", spawner)
+    if reason in _SETUP_REASONS | _IMAGE_REASONS | _MEMORY_REASONS or not shows_cards(own):
+        return []
+    if not await throttle.wait(patience_s=patience_s):
+        return None
+    with throttle.measure():
+        offer = await spawner.make_offer()
+        allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
+        others = await own.cards.find_startable(own, offer=offer, allowance=allowance)
+    return [Alternative(name, build_profile_url(spawner, slug)) for slug, name in others[:MAX_ALTERNATIVES]]
+
+
 def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    if selection.preset is not None:
-        own = (selection.image, selection.custom_image)
-        variants = list_preset_variants(selection, catalog)
-        return tuple(each for each in variants if (each.image, each.custom_image) != own)
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalog)
         for slug in catalog.images
@@ -142,10 +157,6 @@ def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selectio
 
 
 def _find_more_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    if selection.preset is not None:
-        least = selection.memory_bytes or 0
-        larger = (each for each in list_preset_variants(selection, catalog) if (each.memory_bytes or 0) > least > 0)
-        return tuple(larger)
     bounds, amount = catalog.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

@@ -29,6 +29,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION
 from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
 from gpuspawner.hub.pod.run_time import add_end_time
 from gpuspawner.hub.spawner_protocol import HubSpawner
@@ -204,9 +205,10 @@ async def send_pod(
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     state = spawner.start_state
-    if spawner.shows_own_form:
+    annotations = pod.metadata.annotations or {}
+    if RUN_TIME_ANNOTATION in annotations:
         add_end_time(pod)
-    pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: state.token}
+    pod.metadata.annotations = {**annotations, _CREATOR_ANNOTATION: state.token}
     if is_repeated and (exists := await _has_own_pod(spawner, pod)) is not False:
         return bool(exists)
 

@@ -250,8 +250,8 @@ async def _recall_gpu(spawner: StartingSpawner) -> tuple[GPUType | None, str]:
         spawner.log.exception("Cannot tell which GPU %s has chosen", private_api.get_log_name(spawner))
         return None, registry.OTHER_LABEL
     if (pod := find_pod(spawner)) is None:
-        has_fields = spawner.shows_own_form
-        return None, starts.find_gpu_label(spawner.user_options, catalog) if has_fields else registry.OTHER_LABEL
+        label = registry.OTHER_LABEL
+        return None, label if spawner.starts_profile else starts.find_gpu_label(spawner.user_options, catalog)
     gpus = read_chosen_gpus(as_dict(as_dict(pod.get("metadata")).get("annotations")))
     gpu = catalog.gpus.get(gpus.slug)
     return gpu, registry.NO_GPU if not gpus.text else registry.OTHER_LABEL if gpu is None else gpu.slug

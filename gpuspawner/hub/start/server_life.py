@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from gpuspawner.hub.form.profiles import ProfileSupport
+from gpuspawner.hub.admission.profiles import ProfileSupport
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.start import endings
 from gpuspawner.hub.start.open_starts import OpenStarts

@@ -99,7 +99,7 @@ class WaitingPages:
         :param spawner: the spawner of the server, of any class.
         :param progress_url: address of the server's progress events.
         """
-        if not hasattr(spawner, "shows_own_form"):
+        if not hasattr(spawner, "starts_profile"):
             return None
         ours = cast("StartingSpawner", spawner)
         try:
@@ -111,7 +111,7 @@ class WaitingPages:
 
 
 async def _find_choice(spawner: StartingSpawner) -> _Choice:
-    if not spawner.shows_own_form:
+    if spawner.starts_profile:
         return await _find_profile(spawner)
     offer = await spawner.make_offer()
     own = split_options(spawner.user_options, spawner.extra_options).own

@@ -114,6 +114,7 @@ def form_site(
             answering = HTTPServer(Application([(PATH, _Form, {"spawner": spawner, "site": site})]))
             sockets = bind_sockets(0, "127.0.0.1")
             answering.add_sockets(sockets)
+            stack.push_async_callback(answering.close_all_connections)
             stack.callback(answering.stop)
             site.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
 

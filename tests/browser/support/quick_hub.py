@@ -24,25 +24,27 @@ from tests.cluster.support.waiting import wait_for
 
 ADMIN = "boss"
 TITLE = "A running server"
-# One that each person may change in its lists only.
 COURSE = {
     "display_name": "Course",
-    "image": "lab",
+    "slug": "course",
     "kubespawner_override": {"environment": {"COURSE": "statistics"}},
-    "choices": {
+    "profile_options": {
         "size": {
             "display_name": "Size",
-            "entries": {
-                "small": {"order": 1, "display_name": "Small", "memory": "1G", "default": True},
-                "large": {"order": 2, "display_name": "Large", "memory": "2G"},
+            "choices": {
+                "small": {"display_name": "Small", "default": True, "kubespawner_override": {"mem_limit": "1G"}},
+                "large": {"display_name": "Large", "kubespawner_override": {"mem_limit": "2G"}},
             },
         },
         "image": {
             "display_name": "Image",
-            "entries": {
-                "lab": {"order": 1, "display_name": "JupyterLab", "image": "lab", "default": True},
+            "choices": {"lab": {"display_name": "JupyterLab"}},
+            "unlisted_choice": {
+                "enabled": True,
+                "display_name": "Custom image",
+                "validation_regex": "^localhost/.+$",
+                "kubespawner_override": {"image": "{value}"},
             },
-            "custom_image": {"display_name": "Custom image", "pattern": "^localhost/.+$"},
         },
     },
 }
@@ -65,7 +67,7 @@ class _Server(BaseHTTPRequestHandler):
 def run_quick_hub(
     cluster: Cluster, folder: Path, *, namespace: str = "quick", python: Path = Path(sys.executable)
 ) -> Iterator[Hub]:
-    """Run a hub whose servers run at once, whose names and passwords are any, and which has a preset with lists.
+    """Run a hub whose servers run at once, whose names and passwords are any, and that has a profile beside the fields.
 
     :param folder: for its configuration, database and logs.
     :param python: interpreter that runs the hub.
@@ -77,7 +79,8 @@ def run_quick_hub(
     custom = {"allowed": True, "registries": ["localhost"]}
     settings = HubSettings(
         namespace=namespace,
-        gpuspawner=offer(cluster, custom_images=custom, presets={"course": COURSE}, run_time={"max": "8h"}),
+        gpuspawner=offer(cluster, custom_images=custom, run_time={"max": "8h"}),
+        extra={"KubeSpawner": {"profile_list": [COURSE]}},
         spawner_class="quick_spawner.QuickSpawner",
         admin_users=[ADMIN],
         python=python,

@@ -40,8 +40,8 @@ class Tab:
         await self.page.locator("#gpuspawner-more:not([open]) > summary").click()
         await self.person.field("run_time").fill("2h")
         await self.page.get_by_label("Size").select_option("large")
-        await self.page.locator(".gs-fixed .gs-choice", has_text="Image").locator("select").select_option("")
-        await self.page.locator(".gs-fixed input[type=text]").fill("localhost/course:2")
+        await self.page.locator(".gs-profile .gs-choice", has_text="Image").locator("select").select_option("")
+        await self.page.locator(".gs-profile input[type=text]").fill("localhost/course:2")
         return await self.values()
 
     async def press_start(self) -> None:

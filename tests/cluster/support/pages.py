@@ -31,6 +31,11 @@ class Page:
     def text(self) -> str:
         return " ".join(self.soup.get_text(" ").split())
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether the spawn form has gpuspawner's fields, not only KubeSpawner's profiles."""
+        return self.soup.select_one("#gpuspawner-form[data-only]") is None
+
     def island(self) -> dict[str, Any]:
         """Return all that the server hands to the spawn form's script."""
         island = self.soup.select_one("#gpuspawner-data")
@@ -46,9 +51,9 @@ class Page:
         return {preset["slug"]: preset["image"] for preset in _things(self.island()["presets"])}
 
     def cards(self) -> dict[str, str]:
-        """Return the verdict on the card of each fixed preset of the spawn form, by slug."""
-        outlooks = ((card["data-preset"], card.select_one(".gs-outlook")) for card in self.soup.select(".gs-fixed"))
-        return {str(slug): str(outlook.get("data-outcome", "")) for slug, outlook in outlooks if outlook is not None}
+        """Return the verdict on the card of each profile of the spawn form, by slug."""
+        outlooks = ((card["data-profile"], card.select_one(".gs-outlook")) for card in self.soup.select(".gs-profile"))
+        return {str(slug): " ".join(outlook.get_text().split()) for slug, outlook in outlooks if outlook is not None}
 
     def details(self, gpu: str) -> str:
         """Return what stands under the counts of a GPU type of the spawn form, by its slug."""
@@ -68,7 +73,8 @@ class Page:
         for field in form.select("input[name], select[name], textarea[name]"):
             if field.get("type") in {"radio", "checkbox"} and not field.has_attr("checked"):
                 continue
-            values[str(field["name"])] = str(field.get("value", ""))
+            picked = field.select_one("option[selected]") if field.name == "select" else field
+            values[str(field["name"])] = "" if picked is None else str(picked.get("value", ""))
         return values
 
 

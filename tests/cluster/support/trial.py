@@ -79,9 +79,6 @@ class Trial:
 
     def outcomes(self, page: Page) -> dict[str, str]:
         """Return what the form says of each type that is expected and offered."""
-        if self.values.settings.get("only_presets"):
-            cards = page.cards()
-            return {slug: cards[self._preset_for(slug)] for slug in self.cloud.types}
         return {
             slug: self.outcome(page, self._choice(page, slug)) for slug in self.cloud.types if slug in page.offered()
         }
@@ -93,12 +90,9 @@ class Trial:
         return {slug: {key: entry[key] for key in chosen if key in entry} for slug, entry in presets if entry}
 
     def preset_outcomes(self, page: Page) -> dict[str, str]:
-        """Return what the form says of each preset: a fixed one on its card, any other in the verdict."""
-        cards, images = page.cards(), page.preset_images()
-        return {
-            slug: cards[slug] if slug in cards else self.outcome(page, {**choice, "image": images[slug]})
-            for slug, choice in self.presets().items()
-        }
+        """Return what the form says of each preset's choice."""
+        images = page.preset_images()
+        return {slug: self.outcome(page, {**choice, "image": images[slug]}) for slug, choice in self.presets().items()}
 
     def starts(self, gpu: str) -> str:
         """Return what the form should say of a server."""
@@ -144,13 +138,10 @@ class Trial:
 
     def _choice(self, page: Page, gpu: str | None) -> dict[str, object]:
         """Return what a user sends to have a server with a GPU type, or one without a GPU."""
-        if self.values.settings.get("only_presets"):
-            return {"preset": self._preset_for(gpu)}
+        if not page.has_fields:
+            return {}  # the default profile
         number = {} if gpu is None else {"gpu_count": self.cloud.types[gpu].count}
         return {"image": image_for(page, gpu), "gpu": gpu, **number}
-
-    def _preset_for(self, gpu: str | None) -> str:
-        return next(slug for slug, choice in self.presets().items() if choice.get("gpu") == gpu)
 
     def _let_through(self, queue: str) -> None:
         """Check that servers with a GPU wait in a queue, and only these, and do as Kueue does at their turn."""
@@ -211,7 +202,7 @@ def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSetting
 
 
 def _allowed_groups(settings: object) -> Iterator[str]:
-    """Return the groups that images, GPU types, presets and entries of their choices are for."""
+    """Return the groups that images, GPU types and presets are for."""
     if isinstance(settings, Mapping):
         yield from settings.get("allowed_groups", ())
         for value in settings.values():

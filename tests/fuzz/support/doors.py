@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,12 +41,16 @@ class Answer:
     """The outcome of one request.
 
     :param names: names of the fields.
+    :param fields: name → texts of a form or link; None of other requests.
+    :param options: the user options of a server that starts.
     :param pod: the pod that would be created, None after a refusal.
     :param page: the form as it is shown next, empty where none is.
     :param is_sent_back: that form is the one that was sent, with what is wrong with it.
     """
 
     names: frozenset[str] = frozenset()
+    fields: Mapping[str, Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     refused: RefusedStart | None = None
     pod: dict[str, Any] | None = None
     page: str = ""
@@ -91,13 +95,13 @@ async def api(spawner: GPUSpawner, body: bytes) -> Answer:
     stored = _stored(options)
     names = frozenset(options)
     try:
-        answer = Answer(names=names, pod=await _pod(spawner, options))
+        answer = Answer(names=names, options=options, pod=await _pod(spawner, options))
     except RefusedStart as refused:
         answer = Answer(names=names, refused=refused)
     # JupyterHub stores options before they are checked, and its REST API can change what is stored without a start.
     spawner.user_options = stored
     page = await spawner.get_options_form()
-    return Answer(names=names, refused=answer.refused, pod=answer.pod, page=page)
+    return replace(answer, page=page)
 
 
 async def header(spawner: GPUSpawner, text: bytes) -> Answer:
@@ -173,7 +177,8 @@ async def _chosen(
     except RefusedStart as refused:
         page = await spawner.get_options_form()
         return Answer(names=names, refused=refused, page=page, is_sent_back=True)
-    return Answer(names=names, pod=await _pod(spawner, options))
+    fields = {name.removeprefix("opt-"): texts for name, texts in sent.items()}
+    return Answer(names=names, fields=fields, options=options, pod=await _pod(spawner, options))
 
 
 async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +191,8 @@ async def _pod(spawner: GPUSpawner, options: dict[str, Any]) -> dict[str, Any]:
 
 async def _straight(spawner: GPUSpawner, options: object) -> Answer:
     """Pass options that are no object, which no JupyterHub API lets through: whatever comes, the gate has to hold."""
+    if not spawner.has_fields or spawner.profile_list:
+        raise TurnedAwayError  # KubeSpawner reads them
     try:
         await spawner._admit_start(options, await spawner.make_offer())
     except RefusedStart as refused:

@@ -14,6 +14,10 @@ from tests.fuzz.support import writing
 from tests.fuzz.support.corpus import SURROGATES, TEXTS, TOKENS
 from tests.fuzz.support.sites import GIB, MIB, MINUTE_S, Range, Site
 
+UNLISTED = "--unlisted-choice"
+TEXTS_OF_OPTIONS = {"image": ("quay.io/jupyter/scipy", "quay.io/jupyter/r"), "name": ("physics-1", "a", "x" * 40)}
+"""What people write into the text fields of profiles."""
+
 _SHORT = 300
 """Characters of those values of the corpus that are put into generated requests; the long ones have their own test."""
 
@@ -30,7 +34,7 @@ _NO_REFERENCES = (
 )
 _OTHER_NAMES = (
     *("v", "preset", "start_preset", "profile", "_xsrf", "opt-gpu", "user_options", "display_name", "next"),
-    *("preset_choices", "preset:small:size", "preset:train:cards", "preset-image:small:lab", "preset:", "preset::"),
+    *("profile-option-a100--size", "profile-option-cpu--size", "profile-option-", "profile-option-a100--", "size"),
     *("gpus", "GPU", "gpu ", "gpu[]", "gpu_cuont", "", "__proto__", "environment", "kubespawner_override"),
 )
 _NAMES = st.sampled_from(_FIELDS) | st.sampled_from(_OTHER_NAMES) | st.text(max_size=12)
@@ -122,11 +126,12 @@ def _damaged(draw: Draw, requests: st.SearchStrategy[bytes]) -> bytes:
 @st.composite
 def _asked(draw: Draw, site: Site, *, is_json: bool = False, is_link: bool = False) -> Fields:
     """Generate fields: what is offered, then up to two changes."""
-    fair = _fair_preset if site.bundles else _fair
+    is_profile = bool(site.profiles) and (not site.has_fields or _one(draw, (True, False)))
+    fair = _fair_profile if is_profile else _fair
     fields = fair(draw, site, is_json=is_json, is_link=is_link)
     changes = (_put, _put, _near, _near, _add, _repeat, _swap, _drop, _rename)
-    if site.bundles:
-        changes = (_put, _add, _repeat, _swap, _drop, _rename, _mix_up, _mix_up, _mix_up)
+    if is_profile:
+        changes = (_put, _add, _repeat, _swap, _drop, _rename, *(_mix_up,) * 6)
     for _ in range(_one(draw, (0, 0, 1, 1, 2))):
         change = _one(draw, changes)
         change(draw, fields, site=site, is_json=is_json)
@@ -161,31 +166,23 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
     return [(name, json.dumps(value) if is_json else str(value)) for name, value in values.items()]
 
 
-def _fair_preset(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
-    """Draw a fixed preset and entries in it, as a form, a link or JSON says them."""
-    slug = _one(draw, tuple(site.bundles))
-    bundle, entries, reference = site.bundles[slug], {}, ""
-    for name, offered in bundle.choices.items():
-        if name == bundle.images_in and _one(draw, (False, True)):
-            reference = f"{bundle.origin}/lab:{draw(_UNIQUE)}"
+def _fair_profile(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
+    """Draw a profile and choices in its options, as a card, a link or JSON says them."""
+    profile = _one(draw, site.profiles)
+    slug, chosen = profile["slug"], {}
+    for name, option in profile.get("profile_options", {}).items():
+        choices = tuple(option.get("choices", ()))
+        if "unlisted_choice" in option and (not choices or _one(draw, (False, False, True))):
+            if not is_json and choices:
+                chosen[name] = ""
+            chosen[f"{name}{UNLISTED}"] = _one(draw, TEXTS_OF_OPTIONS[name])
         elif _one(draw, (True, True, False)):
-            entries[name] = _one(draw, tuple(offered))
-    if not (is_json or is_link):
-        fields = [("start_preset", slug), *((f"preset:{slug}:{name}", entry) for name, entry in entries.items())]
-        if reference:
-            fields += [
-                (f"preset:{slug}:{bundle.images_in}", ""),
-                (f"preset-image:{slug}:{bundle.images_in}", reference),
-            ]
-        return fields
-    values: dict[str, object] = {"preset": slug} | _one(draw, ({}, {"v": 1}))
-    if entries:
-        values["preset_choices"] = entries if is_json else ",".join(f"{name}:{each}" for name, each in entries.items())
-    if reference:
-        values["custom_image"] = reference
-    if is_json:
-        values["profile"] = draw(_UNIQUE)
-    return [(name, json.dumps(value) if is_json else str(value)) for name, value in values.items()]
+            chosen[name] = _one(draw, choices)
+    prefix = "" if is_json else f"profile-option-{slug}--"
+    fields = [("profile", slug), *((f"{prefix}{name}", text) for name, text in chosen.items())]
+    # KubeSpawner reads no others; so that requests differ, and a card's form has those of the other cards as well.
+    fields.append((_one(draw, ("noise", "profile-option-noise--size")), draw(_UNIQUE)))
+    return [(name, json.dumps(text)) for name, text in fields] if is_json else fields
 
 
 def _step(draw: Draw, bounds: Range, *, most: int | None = None) -> int:
@@ -251,21 +248,19 @@ def _put(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
 
 
 def _mix_up(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
-    """Name a preset or an entry that the person may not have, that is in another choice, or that is not there."""
-    preset = _one(draw, (*site.presets, "gone"))
-    name = _one(draw, ("size", "lab", "cards", "none"))
-    entry = _one(draw, ("tiny", "huge", "many", "usual", "two", "gone", ""))
+    """Name a profile that is not there, or an entry or text that is another option's, or that is not there."""
+    given = dict(fields).get("profile", "")
+    slug = json.loads(given) if is_json and given else given
+    options = next((profile.get("profile_options", {}) for profile in site.profiles if profile["slug"] == slug), {})
+    names = [name for option in options for name in (option, f"{option}{UNLISTED}")]
+    text: object = _one(draw, ("four", "large", "gone", "quay.io/jupyter/Lab", "evil/lab", "a b", ""))
     if _one(draw, (True, False)):
-        entry = json.loads(draw(_JSON_JUNK)) if is_json else draw(_JUNK)
-    names = [each for each, _ in fields]
-    if "start_preset" in names:
-        kind = _one(draw, ("preset", "preset", "preset-image"))
-        _set(fields, *_one(draw, (("start_preset", preset), (f"{kind}:{preset}:{name}", str(entry)))))
-    elif is_json:
-        whole = _one(draw, ({name: entry}, {name: entry}, {str(entry): name}, [name], entry))
-        _set(fields, *_one(draw, (("preset", json.dumps(preset)), ("preset_choices", json.dumps(whole)))))
+        text = json.loads(draw(_JSON_JUNK)) if is_json else draw(_JUNK)
+    if not names or _one(draw, (True, False, False)):
+        name, text = "profile", _one(draw, ("a100", "gone", "A100", text))
     else:
-        _set(fields, *_one(draw, (("preset", preset), ("preset_choices", f"{name}:{entry}"))))
+        name = _one(draw, names) if is_json else f"profile-option-{slug}--{_one(draw, names)}"
+    _set(fields, name, json.dumps(text) if is_json else str(text))
 
 
 def _near(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:

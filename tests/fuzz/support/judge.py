@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,23 +13,26 @@ from markupsafe import escape
 
 from gpuspawner.core.errors import PolicyError, Problem
 from gpuspawner.core.request.options import LINK_FIELDS
-from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
-from tests.fuzz.support.sites import Card, Offered, Part, Range, Site
+from tests.fuzz.support.sites import NVIDIA, PRODUCT, Card, Limits, Offered, Range, Site
 
 FIELDS = frozenset(
-    {"v", "preset", "preset_choices", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
-    | {"run_time", "shared_memory", "priority"}
+    {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
+    | {"run_time", "shared_memory", "priority", "profile"}
 )
+UNLISTED = "--unlisted-choice"
 NOT_AN_OBJECT = ""
 """Field of the one problem that options have which are no object; also what such options are called in an answer."""
 
 _OURS = "gpuspawner.jupyter.org/"
 _SHM = "gpuspawner-shm"
+_NO_LIMIT = 10**18
 _TOLD = 10
 """Problems that the message of a refusal names; a form shows all."""
 _CUT = 39
+_NO_SUCH_PROFILE = "unknown_choice"
+"""Code of a refusal that names no field, because user options of profiles have none that users could see."""
 _BROKEN_OUT = re.compile(rf"{re.escape(MARK[:9])}|{re.escape(MARK[1:9])} [\"']")
 
 Pod = dict[str, Any]
@@ -41,8 +43,6 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
 
     :param plain: KubeSpawner's own pod of the same person; a choice must change nothing in it but what belongs to it.
     """
-    if site.bundles:
-        return _strange_preset(pod, site, plain=plain)
     marks = pod["metadata"]["annotations"]
     said = {name: marks.get(f"{_OURS}{name}") for name in ("image", "gpu", "gpu-count", "summary")}
     image, card = site.images.get(said["image"]) or site.named(said["image"]), site.cards.get(said["gpu"])
@@ -81,60 +81,76 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     return [*found, *differences(_ordered(expected), _ordered(pod))]
 
 
-def _strange_preset(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
-    """List what of a pod is not as its fixed preset and the entries in it say."""
-    marks = pod["metadata"]["annotations"]
-    said = {name: marks.get(f"{_OURS}{name}") for name in ("image", "gpu", "gpu-count", "summary")}
-    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
-    bundle = site.bundles.get(variables.get("PRESET"))
-    if bundle is None:
-        return [f"no preset: {variables.get('PRESET')}"]
-    parts: list[Part] = [bundle]
-    image: Offered | None = None
-    for name, entries in bundle.choices.items():
-        slug = variables.get(f"CHOICE_{name.upper()}")
-        if slug is None and name == bundle.images_in:
-            image = replace(site, origins=(bundle.origin,)).named(said["image"])
-            if image is None:
-                return [f"not an image of {bundle.origin}: {said['image']}"]
-        elif slug not in entries:
-            return [f"not offered: {name} {slug}"]
-        else:
-            parts.append(entries[slug])
-    if not str(said["summary"]).startswith(bundle.name):
-        return [f"summary: {said['summary']}"]
-    expected = deepcopy(plain)
-    image = image or site.images[next(each.image for each in reversed(parts) if each.image)]
-    gpu, count = next((each.gpu for each in reversed(parts) if each.gpu), ("", 0))
-    _choose_parts(expected, parts)
-    _choose_image(expected, said, image)
-    selector, tolerations = expected["spec"]["nodeSelector"], expected["spec"].get("tolerations", [])
-    card = site.cards.get(gpu)
-    _choose_card(expected, card, count=count)
-    if card is not None:
-        expected["spec"]["nodeSelector"] = {**selector, **card.spec["nodeSelector"]}
-        expected["spec"]["tolerations"] = [*tolerations, *card.spec["tolerations"]]
-    _choose_nodes(expected, site, image=image, card=card)
-    return list(differences(_ordered(expected), _ordered(pod)))
+def is_about_fields(site: Site, fields: Mapping[str, Any] | None, options: Mapping[str, Any]) -> bool:
+    """Return whether a request chooses by gpuspawner's fields, not by a profile.
+
+    :param fields: name → texts of a form or link; None of other requests.
+    :param options: the user options of other requests.
+    """
+    if not (site.profiles and site.has_fields):
+        return site.has_fields
+    if fields is not None:
+        return not _read_text(fields, "profile")
+    names_field = not options.keys().isdisjoint(FIELDS - {"v", "start_preset", "profile"})
+    return "v" in options or (names_field and not options.get("profile"))
 
 
-def _choose_parts(pod: Pod, parts: list[Part]) -> None:
-    notebook = pod["spec"]["containers"][0]
-    cpu, memory = (0, 0), (0, 0)
-    for part in parts:
-        pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **part.selector}
-        # A list takes the place of what was there.
-        pod["spec"]["tolerations"] = [*part.tolerations] or pod["spec"].get("tolerations", [])
-        _set(notebook, **part.environment)
-        cpu = part.cpu or cpu
-        limit, request = part.memory or memory
-        memory = (limit, memory[1] if request is None else request)
-    amounts = {"cpu": tuple(each / 1000 for each in cpu), "memory": memory}
-    for kind, name, index in (("limits", "LIMIT", 0), ("requests", "GUARANTEE", 1)):
-        found = {resource: pair[index] for resource, pair in amounts.items() if pair[index]}
-        notebook["resources"] = {**notebook.get("resources", {}), kind: found}
-        short = {"cpu": "CPU", "memory": "MEM"}
-        _set(notebook, **{f"{short[resource]}_{name}": amount for resource, amount in found.items()})
+def misread(options: Mapping[str, Any], fields: Mapping[str, Any]) -> list[str]:
+    """List what of a profile's user options is not what its card or link says.
+
+    :param fields: name → texts of the form or link.
+    """
+    expected = {}
+    if slug := _read_text(fields, "profile"):
+        prefix = f"profile-option-{slug}--"
+        texts = {name.removeprefix(prefix): _read_text(fields, name) for name in fields if name.startswith(prefix)}
+        # A text field is used where no entry is picked.
+        unused = {f"{name}{UNLISTED}" for name, text in texts.items() if text}
+        expected = {"profile": slug} | {name: text for name, text in texts.items() if text and name not in unused}
+    return list(differences(expected, dict(options)))
+
+
+def _read_text(fields: Mapping[str, Any], name: str) -> str:
+    texts = fields.get(name) or [""]
+    return str(texts[0]).strip()
+
+
+def strange_profile(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
+    """List what of a profile's pod KubeSpawner has not built, or is beyond the policy.
+
+    :param plain: KubeSpawner's pod of the same person and profile.
+    """
+    marks = pod["metadata"].get("annotations", {})
+    notes = {name.removeprefix(_OURS): text for name, text in marks.items() if name.startswith(_OURS)}
+    spec, limits = pod["spec"], pod["spec"]["containers"][0]["resources"].get("limits", {})
+    problems = [] if notes.pop("summary", "") else ["no summary"]
+    if (notes.get("gpu-count"), "gpu-name" in notes) != (limits.get(NVIDIA), NVIDIA in limits):
+        problems.append(f"GPUs: {notes}")
+    expected, plain_spec = deepcopy(plain), plain["spec"]
+    if site.limits is not None:
+        problems += _beyond(site.limits, spec)
+        expected["spec"]["activeDeadlineSeconds"] = site.limits.run_time_s
+        problems += [] if notes.get("run-time-seconds") == str(site.limits.run_time_s) else [f"run time: {notes}"]
+    elif "activeDeadlineSeconds" in spec and "activeDeadlineSeconds" not in plain_spec:
+        problems.append("a run time")
+    built = deepcopy(pod)
+    built["metadata"]["annotations"] = {name: text for name, text in marks.items() if not name.startswith(_OURS)}
+    return [*problems, *differences(_ordered(expected), _ordered(built))]
+
+
+def _beyond(limits: Limits, spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what of a pod's spec is beyond the policy; no limit is beyond any."""
+    notebook = spec["containers"][0]
+    amounts = notebook["resources"].get("limits", {})
+    gpus = int(amounts.get(NVIDIA, 0))
+    if gpus > limits.gpus or (gpus and spec["nodeSelector"].get(PRODUCT) not in limits.products):
+        yield f"{gpus} GPUs of {spec['nodeSelector']}"
+    if Fraction(str(amounts.get("cpu", _NO_LIMIT))) * 1000 > limits.cpu:
+        yield f"CPU: {amounts.get('cpu')}"
+    if Fraction(amounts.get("memory", _NO_LIMIT)) > limits.memory:
+        yield f"memory: {amounts.get('memory')}"
+    if notebook["image"] not in limits.images:
+        yield f"image: {notebook['image']}"
 
 
 def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
@@ -147,6 +163,7 @@ def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     known = (
         FIELDS
         | {_shown(name) for name in names}
+        | {name for name in names if name.startswith("profile-option-") and name.isprintable()}
         | {problem.field for problem in problems if problem.code == "too_large"}
     )
     found = [f"{problem.field!r} was not sent" for problem in problems if problem.field not in known]
@@ -154,7 +171,7 @@ def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     told = str(refused.message)
     lines = {each: f"{each.field}: {each.message}" if each.field else each.message for each in problems[:_TOLD]}
     found += [f"not told: {each}" for each, line in lines.items() if line not in told]
-    if not problems:
+    if not problems and refused.code != _NO_SUCH_PROFILE:
         found.append(f"no field: {told}")
     status = 403 if isinstance(refused.__cause__, PolicyError) else 400
     if (refused.status_code, told.isprintable()) != (status, True):
@@ -185,8 +202,6 @@ def _is_shown(problem: Problem, page: str) -> bool:
         texts += ["This link asks for ", "This hub doesn't have the "]
     elif problem.code == "conflict":
         texts += ["This link gives ", "This link names two GPUs."]
-    if problem.field == PRESET_CHOICES:
-        texts.append("This link asks for a part of a preset ")
     if problem.field not in LINK_FIELDS:
         texts.append("This link has ")
     return any(str(escape(text)) in page for text in texts)

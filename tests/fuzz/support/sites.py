@@ -1,13 +1,14 @@
-"""Three sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
+"""Five sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
 
-The expected pods are written here by hand, in Kubernetes' own words: nothing of gpuspawner had a part in it.
+The expected pods of fields are written here by hand, in Kubernetes' own words: nothing of gpuspawner had a part in it.
+Those of profiles are KubeSpawner's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 MIB, GIB = 2**20, 2**30
@@ -31,6 +32,10 @@ class Range:
     step: int
     guarantee: tuple[int, int] = (1, 1)
     is_optional: bool = False
+
+
+NOTHING = Range(least=0, most=0, step=1)
+"""Bounds where there is no such field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,37 +72,22 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """The values of a fixed preset, or of one entry of a choice in it; other values stay as they were.
+class Limits:
+    """What the policy lets everybody have in one server.
 
-    :param environment: variables, one of which tells which preset or entry it is.
-    :param cpu: limit and request in millicores, 0 for none.
-    :param memory: the same, in bytes; a request of None stays as it was.
-    :param gpu: slug of the GPU type and number.
+    :param products: labels of the nodes whose GPUs are allowed.
+    :param images: the images of the list; no other is allowed.
+    :param cpu: millicores.
+    :param memory: bytes.
+    :param run_time_s: when Kubernetes ends the server.
     """
 
-    environment: Mapping[str, str]
-    image: str | None = None
-    cpu: tuple[int, int] | None = None
-    memory: tuple[int, int | None] | None = None
-    gpu: tuple[str, int] | None = None
-    selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[dict[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle(Part):
-    """A fixed preset that the person may have.
-
-    :param choices: entries that the person may have, the default first, by choice. A variable ``CHOICE_`` and the
-        choice's name tells which entry it is.
-    :param images_in: the choice in which the person may name an image instead; such images begin with ``origin``.
-    """
-
-    name: str
-    choices: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
-    images_in: str = ""
-    origin: str = ""
+    gpus: int
+    products: frozenset[str]
+    images: frozenset[str]
+    cpu: int
+    memory: int
+    run_time_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +102,28 @@ class Site:
     :param run_time: how long servers run at most, None if they run on.
     :param shared_memory: size of /dev/shm, None if only the GPU types decide.
     :param priorities: PriorityClass by slug.
-    :param presets: all presets, also those that the person may not have.
-    :param bundles: the fixed presets that the person may have; with nothing else to choose, the default first.
+    :param profiles: KubeSpawner's ``profile_list``; the first one is the default.
+    :param has_fields: whether gpuspawner's fields can be chosen, perhaps beside the profiles.
+    :param limits: what the policy lets everybody have.
     """
 
     name: str
     settings: Mapping[str, Any]
     kubespawner: Mapping[str, Any]
     nodes: tuple[dict[str, Any], ...]
-    images: Mapping[str, Offered]
-    cpu: Range
-    memory: Range
-    cards: Mapping[str, Card]
+    images: Mapping[str, Offered] = field(default_factory=dict)
+    cpu: Range = NOTHING
+    memory: Range = NOTHING
+    cards: Mapping[str, Card] = field(default_factory=dict)
     presets: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    avoided: tuple[dict[str, Any], ...]
+    avoided: tuple[dict[str, Any], ...] = ()
     run_time: Range | None = None
     shared_memory: Range | None = None
     priorities: Mapping[str, str] = field(default_factory=dict)
-    bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    profiles: tuple[dict[str, Any], ...] = ()
+    has_fields: bool = True
+    limits: Limits | None = None
 
     def named(self, reference: str | None) -> Offered | None:
         """Return an image that users may name, by its full name; None for any other."""
@@ -359,150 +352,129 @@ DISCOVERED = Site(
 )
 
 
-def _marked(**variables: str) -> dict[str, Any]:
-    return {"kubespawner_override": {"environment": variables}}
+def _asks(number: int) -> dict[str, Any]:
+    return {"display_name": f"{number} GPUs", "kubespawner_override": {"extra_resource_limits": {NVIDIA: str(number)}}}
 
 
-_BIG = {"environment": {"CHOICE_SIZE": "big"}, "tolerations": [EXISTS], "node_selector": {"size": "big"}}
-FIXED = Site(
-    name="presets",
-    settings={
-        "only_presets": True,
-        "images": {
-            "pytorch": {"display_name": "PyTorch", "image": "registry.example/pytorch:1", "vendors": ["nvidia"]},
-            "minimal": {"display_name": "Minimal", "image": "registry.example/minimal:1"},
+IMAGE_PATTERN = "^quay[.]io/jupyter/[a-z]+$"
+PROFILES: tuple[dict[str, Any], ...] = (
+    {
+        "display_name": "CPU",
+        "slug": "cpu",
+        "kubespawner_override": {
+            "cpu_limit": 2,
+            "cpu_guarantee": 0.25,
+            "mem_limit": "4G",
+            "environment": {"PROFILE": "cpu", "OWNER": "{username}", "BASE": None},
         },
-        "gpus": {
-            "a100": {
-                "display_name": "A100",
-                "resource": NVIDIA,
-                "vendor": "nvidia",
-                "match": {PRODUCT: [A100]},
-                "max_count": 4,
-                "tolerations": [EXISTS],
-            },
-        },
-        "presets": {
-            "small": {
-                "order": 1,
-                "display_name": "Small",
-                "image": "minimal",
-                "cpu": "unlimited",
-                "cpu_guarantee": 0.25,
-                "memory": "2G",
-                "memory_guarantee": "1G",
-                "kubespawner_override": {
-                    "environment": {"PRESET": "small", "OWNER": "{username}"},
-                    "node_selector": {"pool": "small"},
-                },
-                "choices": {
-                    "size": {
-                        "entries": {
-                            "tiny": {"default": True, **_marked(CHOICE_SIZE="tiny")},
-                            "big": {"memory": "8G", "kubespawner_override": _BIG},
-                            "huge": {"memory": "64G", "allowed_groups": ["staff"], **_marked(CHOICE_SIZE="huge")},
-                        },
-                    },
-                    "lab": {
-                        "entries": {
-                            "usual": {"default": True, **_marked(CHOICE_LAB="usual")},
-                            "torch": {"image": "pytorch", **_marked(CHOICE_LAB="torch")},
-                        },
-                        "custom_image": {"pattern": "^quay[.]io/jupyter/.+$", "message": "Images of Jupyter only."},
-                    },
-                },
-            },
-            "train": {
-                "order": 2,
-                "display_name": "Training",
-                "image": "pytorch",
-                "gpu": "a100",
-                "gpu_count": 2,
-                "cpu": 8,
-                "memory": "16G",
-                **_marked(PRESET="train"),
-                "choices": {
-                    "cards": {
-                        "entries": {
-                            "two": {"default": True, **_marked(CHOICE_CARDS="two")},
-                            "one": {"gpu_count": 1, **_marked(CHOICE_CARDS="one")},
-                            "many": {"gpu_count": 4, "allowed_users": ["grace"], **_marked(CHOICE_CARDS="many")},
-                            "none": {"gpu": "", "gpu_count": 0, **_marked(CHOICE_CARDS="none")},
-                        },
-                    },
-                },
-            },
-            "staff": {"display_name": "Staff", "cpu": 1, "allowed_groups": ["staff"], **_marked(PRESET="staff")},
-        },
-        "discover_gpus": False,
-        "dry_run": False,
     },
-    kubespawner={"environment": {"BASE": "1", "OWNER": "hub"}, "node_selector": {"zone": "a"}},
+    {
+        "display_name": "A100",
+        "slug": "a100",
+        "kubespawner_override": {
+            "cpu_limit": 4,
+            "mem_limit": "8G",
+            "node_selector": {PRODUCT: A100},
+            "tolerations": [EXISTS],
+            "extra_resource_limits": {NVIDIA: "1"},
+        },
+        "profile_options": {
+            "count": {"choices": {"one": _asks(1), "two": {"default": True, **_asks(2)}, "four": _asks(4)}},
+            "size": {
+                "choices": {
+                    "small": {"kubespawner_override": {"environment": {"SIZE": "small"}}},
+                    "large": {"kubespawner_override": {"cpu_limit": 8, "mem_limit": "64G"}},
+                },
+            },
+            "image": {
+                "choices": {
+                    "lab": {"kubespawner_override": {"image": "registry.example/lab:1"}},
+                    "torch": {"kubespawner_override": {"image": "registry.example/torch:1"}},
+                },
+                "unlisted_choice": {
+                    "enabled": True,
+                    "validation_regex": IMAGE_PATTERN,
+                    "validation_message": "Images of Jupyter only.",
+                    "kubespawner_override": {"image": "{value}"},
+                },
+            },
+        },
+    },
+    {
+        "display_name": "<b>T4</b>",
+        "slug": "t4",
+        "kubespawner_override": {
+            "cpu_limit": 1,
+            "mem_limit": "2G",
+            "node_selector": {PRODUCT: T4},
+            "tolerations": [EXISTS],
+            "extra_resource_limits": {NVIDIA: "1"},
+        },
+    },
+    {"display_name": "No limits", "slug": "free"},
+    {
+        "display_name": "Course",
+        "slug": "course",
+        "kubespawner_override": {"cpu_limit": 1, "mem_limit": "1G"},
+        "profile_options": {
+            "name": {
+                "unlisted_choice": {
+                    "enabled": True,
+                    "validation_regex": "^[a-z0-9-]{1,40}$",
+                    "kubespawner_override": {"environment": {"COURSE": "{value}"}},
+                },
+            },
+        },
+    },
+)
+"""KubeSpawner's profiles; some break the policy of ``LIMITED``, as a whole or with one of their choices."""
+
+PLAIN = Site(
+    name="profiles",
+    settings={"dry_run": False},
+    kubespawner={
+        "profile_list": [*PROFILES],
+        "image": "registry.example/base:1",
+        "environment": {"BASE": "1", "OWNER": "hub"},
+        "node_selector": {"zone": "a"},
+    },
     nodes=(
         _node("a100", {PRODUCT: A100, "zone": "a"}, **{NVIDIA: "4"}),
-        _node("small", {"zone": "a", "pool": "small"}),
-        _node("big", {"zone": "a", "pool": "small", "size": "big"}),
+        _node("t4", {PRODUCT: T4, "zone": "a"}, **{NVIDIA: "1"}),
         _node("cpu", {"zone": "a"}),
     ),
-    images={
-        "pytorch": Offered(name="PyTorch", reference="registry.example/pytorch:1", vendors=frozenset({"nvidia"})),
-        "minimal": Offered(name="Minimal", reference="registry.example/minimal:1"),
-    },
-    cpu=Range(least=500, most=8000, step=500),
-    memory=Range(least=GIB, most=64 * GIB, step=GIB),
-    cards={
-        "a100": Card(
-            name="A100",
-            resource=NVIDIA,
-            vendor="nvidia",
-            most=4,
-            spec={"nodeSelector": {PRODUCT: A100}, "tolerations": [EXISTS]},
-        ),
-    },
-    presets=("small", "train", "staff"),
-    bundles={
-        "small": Bundle(
-            name="Small",
-            image="minimal",
-            cpu=(0, 250),
-            memory=(2 * GIB, GIB),
-            environment={"PRESET": "small", "OWNER": "ada"},
-            selector={"pool": "small"},
-            choices={
-                "size": {
-                    "tiny": Part(environment={"CHOICE_SIZE": "tiny"}),
-                    "big": Part(
-                        environment={"CHOICE_SIZE": "big"},
-                        memory=(8 * GIB, None),
-                        selector={"size": "big"},
-                        tolerations=(EXISTS,),
-                    ),
-                },
-                "lab": {
-                    "usual": Part(environment={"CHOICE_LAB": "usual"}),
-                    "torch": Part(environment={"CHOICE_LAB": "torch"}, image="pytorch"),
-                },
-            },
-            images_in="lab",
-            origin="quay.io/jupyter",
-        ),
-        "train": Bundle(
-            name="Training",
-            image="pytorch",
-            cpu=(8000, 4000),
-            memory=(16 * GIB, 16 * GIB),
-            gpu=("a100", 2),
-            environment={"PRESET": "train"},
-            choices={
-                "cards": {
-                    "two": Part(environment={"CHOICE_CARDS": "two"}),
-                    "one": Part(environment={"CHOICE_CARDS": "one"}, gpu=("a100", 1)),
-                    "none": Part(environment={"CHOICE_CARDS": "none"}, gpu=("", 0)),
-                },
-            },
-        ),
-    },
-    avoided=(_not_in(PRODUCT, A100),),
+    profiles=PROFILES,
+    has_fields=False,
 )
 
-SITES = (DESCRIBED, DISCOVERED, FIXED)
+LIMITED = replace(
+    PLAIN,
+    name="profiles, policy",
+    settings={
+        "gpus": {slug: DESCRIBED.settings["gpus"][slug] for slug in ("a100", "t4")},
+        "discover_gpus": False,
+        "policy": {
+            "default": {
+                "gpus": ["a100"],
+                "max_gpus_per_server": 2,
+                "cpu": {"max": 4},
+                "memory": {"max": "16G"},
+                "custom_images": False,
+                "max_runtime": "2h",
+            },
+        },
+        "dry_run": False,
+    },
+    limits=Limits(
+        gpus=2,
+        products=frozenset({A100}),
+        images=frozenset({"registry.example/base:1", "registry.example/lab:1", "registry.example/torch:1"}),
+        cpu=4000,
+        memory=16 * GIB,
+        run_time_s=120 * MINUTE_S,
+    ),
+)
+
+BESIDE = replace(DESCRIBED, name="profiles and fields", kubespawner={"profile_list": [*PROFILES]}, profiles=PROFILES)
+
+SITES = (DESCRIBED, DISCOVERED, PLAIN, LIMITED, BESIDE)

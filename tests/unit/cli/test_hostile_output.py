@@ -57,7 +57,17 @@ GOOD = {
                 "policy": {"groups": {EVIL: {"gpus": ["own"]}}},
             },
         }
-    }
+    },
+    "singleuser": {
+        "profileList": [
+            {
+                "display_name": EVIL,
+                "slug": "one",
+                "kubespawner_override": {"environment": {"A": EVIL}},
+                "profile_options": {EVIL: {"display_name": EVIL, "choices": {EVIL: {"display_name": EVIL}}}},
+            }
+        ]
+    },
 }
 PROFILES = {
     "singleuser": {
@@ -82,7 +92,13 @@ WITHOUT_CLUSTER = {
 WITH_CLUSTER = {
     "inventory": [["--nodes"]],
     "doctor": [[]],
-    "explain": [["--gpu", "own"], ["--image", EVIL, "--user", EVIL], ["--user-options", json.dumps({EVIL: EVIL})]],
+    "explain": [
+        ["--gpu", "own"],
+        ["--image", EVIL, "--user", EVIL],
+        ["--user-options", json.dumps({EVIL: EVIL})],
+        ["--profile", "one", "--option", f"{EVIL}={EVIL}"],
+        ["--profile", EVIL],
+    ],
 }
 FORMATS = ("table", "json", "yaml")
 

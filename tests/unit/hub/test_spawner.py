@@ -233,11 +233,10 @@ async def test_the_timeout_of_the_type_is_set_before_the_hub_reads_it(make_spawn
 # -- KubeSpawner as it was -------------------------------------------------------------------------------------------
 
 
-async def test_with_profiles_alone_the_form_the_options_and_the_pod_are_kubespawners(
-    make_spawner: MakeSpawner,
-):
+async def test_with_profiles_alone_the_options_and_the_pod_are_kubespawners(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": PROFILES})
-    assert "kubespawner-profiles-list" in await spawner.get_options_form()
+    page = await spawner.get_options_form()
+    assert ('class="gs-profile"' in page, 'id="gpuspawner-cpu"' in page) == (True, False)
     assert await read_form(spawner, {"profile": ["small"]}) == {"profile": "small"}
     assert await maybe_future(spawner.options_from_query({"profile": ["small"]})) == {"profile": "small"}
     pod = await pod_of(spawner, {"profile": "small"})
@@ -246,9 +245,10 @@ async def test_with_profiles_alone_the_form_the_options_and_the_pod_are_kubespaw
     assert spawner.apply_user_options is None
 
 
-async def test_with_profiles_and_settings_the_settings_count(make_spawner: MakeSpawner):
+async def test_with_profiles_and_fields_the_form_has_both(make_spawner: MakeSpawner):
     spawner = make_spawner(kubespawner={"profile_list": PROFILES})
-    assert "gpu_count" in await spawner.get_options_form()
+    page = await spawner.get_options_form()
+    assert ('class="gs-profile"' in page, 'id="gpuspawner-cpu"' in page) == (True, True)
 
 
 async def test_a_site_with_a_form_of_its_own_keeps_it(make_spawner: MakeSpawner):
@@ -285,15 +285,16 @@ class CourseSpawner(CourseTraits, GPUSpawner):
         return {**super().get_env(), **course}
 
 
-async def test_a_preset_sets_the_traits_of_a_subclass_for_one_start(make_spawner: MakeSpawner):
+async def test_an_image_sets_the_traits_of_a_subclass_for_one_start(make_spawner: MakeSpawner):
     override = {"course_slug": "physics", "seats": 30, "rooms": {"b": 2}}
-    usual = make_spawner(settings={"presets": {"a": {"kubespawner_override": override}}})
+    images = {"course": {"image": "a:1", "kubespawner_override": override}, "plain": {"image": "b:1"}}
+    usual = make_spawner(settings={"images": images})
     spawner = CourseSpawner(
         hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x", rooms={"a": 1}
     )
-    with_preset = environment(await pod_of(spawner, {"preset": "a"}))["COURSE"]
-    without = environment(await pod_of(spawner, {"image": "default"}))["COURSE"]
-    assert (with_preset, without) == ("physics 30 ['a', 'b']", " 1 ['a']")
+    course = environment(await pod_of(spawner, {"image": "course"}))["COURSE"]
+    plain = environment(await pod_of(spawner, {"image": "plain"}))["COURSE"]
+    assert (course, plain) == ("physics 30 ['a', 'b']", " 1 ['a']")
 
 
 async def test_a_start_does_not_merge_the_configuration_for_each_look_for_a_form(make_spawner: MakeSpawner):

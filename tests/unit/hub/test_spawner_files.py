@@ -80,11 +80,16 @@ async def test_a_group_override_goes_over_the_files_for_its_members(
     assert [await offered(own), await offered(other)] == [["mi210"], ["a100"]]
 
 
-async def test_with_files_the_form_is_ours_whatever_they_say(make_spawner: MakeSpawner, settings: dict[str, Any]):
+async def test_a_file_that_describes_fields_adds_them_below_the_profiles(
+    make_spawner: MakeSpawner, settings: dict[str, Any]
+):
     profiles = [{"display_name": "Small", "slug": "small"}]
     only_files = {"settings_files": settings["settings_files"]}
     spawner = make_spawner(settings=only_files, kubespawner={"profile_list": profiles})
-    assert "Small" not in await spawner.get_options_form()
+    before = await spawner.get_options_form()
+    write(settings, "cpu: {max: 4}")
+    after = await spawner.get_options_form()
+    assert ["gpuspawner-cpu" in page for page in (before, after)] == [False, True]
 
 
 GONE = "gpus: {a100: {enabled: false}}"

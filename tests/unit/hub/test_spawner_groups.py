@@ -203,7 +203,7 @@ async def test_callables_for_other_groups_do_not_run(make_spawner: MakeSpawner):
     assert calls.take() == [0, 0]
 
 
-async def test_kubespawners_form_asks_for_its_verdicts_and_keeps_nothing(make_spawner: MakeSpawner):
+async def test_a_form_of_profiles_asks_for_its_verdicts_and_keeps_nothing(make_spawner: MakeSpawner):
     asked: list[GPUSpawner] = []
     profiles = [{"display_name": "Small", "slug": "small"}]
     spawner = member(
@@ -212,5 +212,5 @@ async def test_kubespawners_form_asks_for_its_verdicts_and_keeps_nothing(make_sp
     before = dict(spawner._trait_values)
     await spawner.get_options_form()
     await maybe_future(spawner.run_options_from_form({"profile": ["small"]}))
-    assert (len(asked), spawner in asked) == (1, False)
+    assert (len(asked), spawner in asked) == (2, False)
     assert {name: value for name, value in spawner._trait_values.items() if name in before} == before

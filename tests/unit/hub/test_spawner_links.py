@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import jupyterhub
 import pytest
 from bs4 import BeautifulSoup
+from jupyterhub.utils import maybe_future
 from tornado.web import HTTPError
 
 from gpuspawner.core.errors import SettingsError
@@ -16,10 +17,9 @@ from gpuspawner.hub.startup import check_config
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.kube.watch_server import NODES, WatchServer
 
-FIXED = {
+WITH_PRESET = {
     **SETTINGS,
     "presets": {
-        "course": {"display_name": "Course", "image": "minimal", "kubespawner_override": {"environment": {"A": "1"}}},
         "big": {"display_name": "Big", "image": "pytorch", "cpu": 4},
     },
 }
@@ -156,11 +156,6 @@ ASKED = ["Start this server?"]
             id="a number of GPUs without a GPU",
         ),
         pytest.param(
-            {"preset_choices": "x"},
-            ([], [], ["This link asks for a part of a preset that this hub doesn't have (x). It is ignored."]),
-            id="entries of no preset",
-        ),
-        pytest.param(
             {"priority": "high"},
             ([], [], ["This link asks for a priority that this hub doesn't have (high). It is ignored."]),
             id="a priority where there is none",
@@ -209,7 +204,7 @@ async def test_a_link_says_what_its_reader_can_change_and_notes_the_rest(
     named = {
         name if name.startswith("fill-") else f"{LINK_PREFIX}{name}": [text.encode()] for name, text in link.items()
     }
-    page = await opened(make_spawner(settings=FIXED), named)
+    page = await opened(make_spawner(settings=WITH_PRESET), named)
     assert told(page) == said
     heading = [each.text.strip() for each in page.select("#gpuspawner-errors > p")]
     assert heading == (["Change this to continue:"] if said[1] else [])
@@ -236,15 +231,17 @@ async def test_a_link_says_what_its_reader_can_change_and_notes_the_rest(
 async def test_a_link_that_says_two_things_is_not_read_as_the_developer_would(
     make_spawner: MakeSpawner, link: dict[str, list[bytes]], said: tuple[list[str], list[str], list[str]]
 ):
-    page = await opened(make_spawner(settings=FIXED), {f"{LINK_PREFIX}{name}": value for name, value in link.items()})
+    page = await opened(
+        make_spawner(settings=WITH_PRESET), {f"{LINK_PREFIX}{name}": value for name, value in link.items()}
+    )
     assert told(page) == said
 
 
-@pytest.mark.parametrize("link", [{"preset": "nope"}, {"gpu_count": "2"}, {"preset_choices": "x"}, {"gpu": "foo"}])
+@pytest.mark.parametrize("link", [{"preset": "nope"}, {"gpu_count": "2"}, {"gpu": "foo"}])
 async def test_what_is_to_be_changed_never_stands_beside_a_start_that_works(
     make_spawner: MakeSpawner, link: dict[str, str]
 ):
-    page = await opened(make_spawner(settings=FIXED), query(**link))
+    page = await opened(make_spawner(settings=WITH_PRESET), query(**link))
     starts = bool(page.select("#gpuspawner-verdict[data-outcome=now]"))
     assert (starts, bool(page.select("#gpuspawner-errors"))) in [(True, False), (False, True)]
 
@@ -294,21 +291,6 @@ async def test_a_number_of_a_machine_is_no_riddle(make_spawner: MakeSpawner):
     assert (asked(page), value(page, "memory")) == (["Start this server?"], "2G")
 
 
-async def test_a_link_to_a_fixed_preset_shows_its_card_with_its_own_start(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(settings=FIXED), query(preset="course"))
-    assert asked(page) == ["Start this server?"]
-    (fields,) = page.select("details#gpuspawner-custom")
-    cards = {str(each["data-preset"]): fields in each.parents for each in page.select(".gs-fixed")}
-    assert cards == {"course": False}
-    # The hub's own Start, which the script puts into the summary, is for the fields.
-    assert len(fields.select("#gpuspawner-summary")) == 1
-
-
-async def test_the_page_without_a_link_has_the_card_once_as_well(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(settings=FIXED), {})
-    assert len(page.select(".gs-fixed")) == 1
-
-
 async def test_a_form_of_the_sites_own_is_started_by_a_link_as_before(make_spawner: MakeSpawner):
     spawner, arguments = make_spawner(options_form="<p>Ours</p>"), query(gpu="a100")
     await opened(spawner, arguments)
@@ -338,15 +320,14 @@ SAVED = {"v": 1, "image": "minimal", "cpu": 6, "memory": "32G", "gpu": "a100", "
         pytest.param({"gpu": "a100"}, ("pytorch", "a100", "2", "4"), id="a GPU"),
         pytest.param({"fill-gpu": "mi210", "fill-image": "minimal"}, ("minimal", "mi210", "2", "4"), id="filled in"),
         pytest.param({"preset": "big"}, ("pytorch", "", "4", "4"), id="a preset"),
-        pytest.param({"preset": "course"}, ("pytorch", "", "2", "4"), id="a fixed preset"),
         pytest.param({"gpu": "gone", "cpu": "3"}, ("pytorch", None, "3", "4"), id="a wrong field"),
     ],
 )
-@pytest.mark.parametrize("saved", [{}, SAVED, {"v": 1, "preset": "course"}], ids=["nothing", "fields", "a preset"])
+@pytest.mark.parametrize("saved", [{}, SAVED, {"v": 1, "preset": "big"}], ids=["nothing", "fields", "a preset"])
 async def test_a_link_fills_in_the_same_whatever_its_reader_chose_last(
     make_spawner: MakeSpawner, link: dict[str, str], filled: tuple[str | None, ...], saved: dict[str, object]
 ):
-    spawner = make_spawner(settings=FIXED)
+    spawner = make_spawner(settings=WITH_PRESET)
     spawner.user_options = saved
     named = {
         name if name.startswith("fill-") else f"{LINK_PREFIX}{name}": [text.encode()] for name, text in link.items()
@@ -363,7 +344,7 @@ async def test_a_link_without_a_field_of_the_form_is_none(make_spawner: MakeSpaw
     assert (asked(page), value(page, "gpu"), value(page, "cpu")) == ([], "a100", "6")
 
 
-CUSTOM = {**FIXED, "custom_images": {"allowed": True}}
+CUSTOM = {**WITH_PRESET, "custom_images": {"allowed": True}}
 LISTED = SETTINGS["images"]["minimal"]["image"]
 LIMITED = {**CUSTOM, "policy": {"default": {"max_runtime": "4h"}}}
 
@@ -419,13 +400,29 @@ async def test_the_question_lists_what_would_start(
     assert [each.parent.name for each in page.select(".gs-facts") if each.parent] == ["section"]
 
 
-async def test_a_foreign_image_in_a_fixed_preset_is_named(make_spawner: MakeSpawner):
-    image = {"display_name": "Image", "custom_image": {"display_name": "Image", "pattern": "^.+$"}}
-    course = {**FIXED["presets"]["course"], "choices": {"image": image}}
-    spawner = make_spawner(settings={**SETTINGS, "presets": {"course": course}})
-    page = await opened(spawner, query(preset="course", custom_image="quay.io/evil:1"))
-    (section,) = page.select(".gs-asked")
-    assert "The link names an image that is not one of this hub's images: quay.io/evil:1" in section.text
-    page = await opened(spawner, query(preset="course", custom_image=LISTED))
-    (section,) = page.select(".gs-asked")
-    assert (asked(page), "not one of" in section.text) == (ASKED, False)
+PROFILES = [{"display_name": "Small", "slug": "small"}, {"display_name": "Large", "slug": "large"}]
+
+
+async def test_a_link_to_a_profile_beside_fields_asks_with_its_card(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner={"profile_list": PROFILES})
+    page = await opened(spawner, query(profile="large"))
+    assert asked(page) == ["Start this server?"]
+    (fields,) = page.select("details#gpuspawner-custom")
+    cards = {str(card["data-profile"]): fields in card.parents for card in page.select(".gs-profile")}
+    assert cards == {"large": False, "small": True}
+
+
+async def test_a_link_to_a_profile_that_is_gone_says_so(make_spawner: MakeSpawner):
+    spawner = make_spawner(kubespawner={"profile_list": PROFILES})
+    page = await opened(spawner, query(profile="gone"))
+    assert (asked(page), "This link asks for a profile that this hub doesn't have (gone)." in page.get_text()) == (
+        [],
+        True,
+    )
+
+
+async def test_a_link_to_a_profile_alone_starts_it_as_kubespawner_does(make_spawner: MakeSpawner):
+    spawner, arguments = make_spawner(settings={}, kubespawner={"profile_list": PROFILES}), query(profile="large")
+    await opened(spawner, arguments)
+    assert arguments == query(profile="large")
+    assert await maybe_future(spawner.options_from_query({"profile": ["large"]})) == {"profile": "large"}

@@ -21,6 +21,7 @@ from tests.unit.hub.conftest import A100, GPU_NODE, MakeSpawner, node
 from tests.unit.hub.followed import UNSCHEDULABLE, pods_path, sent
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.hub.starts import begin, our_annotations, pod_of
+from tests.unit.hub.test_spawner_links import opened
 from tests.unit.hub.test_spawner_metrics import sample
 from tests.unit.kube.watch_server import NODES, WatchServer, eventually, refusal
 
@@ -270,16 +271,23 @@ async def test_a_profile_is_annotated_although_the_hub_cannot_read_nodes(spawner
     assert found == {"summary": f"One A100 · 1 × {GPU}", "gpu": "", "gpu-name": GPU, "gpu-count": "1"}
 
 
-async def test_no_other_choice_is_named_beside_a_profile(spawner: GPUSpawner):
+async def test_other_profiles_that_start_now_are_named_those_with_a_gpu_first(spawner: GPUSpawner):
     await begin(spawner, {"profile": "four"})
     error = await add_alternatives(RefusedStart("No.", reason="evicted", status_code=409), spawner)
-    assert format_exception(error) == ("No.", None)
+    message, html = format_exception(error)
+    assert message == "No. Try One A100 or CPU only instead."
+    assert '<a href="/spawn/ada?fill-profile=a100">One A100</a>' in html
     waits = Report(stage=Stage.WAITING, sentence="It waits.", percent=10, lacks_room=True)
     spawner.start_state.feed.begin()
     spawner.start_state.feed.publish([waits], percent=10)
     with spawner.start_state.feed.read():
         await AlternativesFinder(spawner, spawner.start_state.feed).update()
-    assert spawner.start_state.feed.alternatives == ()
+    assert [choice.text for choice in spawner.start_state.feed.alternatives] == ["One A100", "CPU only"]
+
+
+async def test_a_link_to_another_profile_picks_its_card_and_starts_nothing(spawner: GPUSpawner):
+    page = await opened(spawner, {"fill-profile": [b"a100"]})
+    assert [card["data-profile"] for card in page.select(".gs-profile[data-picked]")] == ["a100"]
 
 
 async def test_the_reason_of_a_failed_start_is_kept_for_the_next_page(

@@ -135,7 +135,7 @@ def test_a_hub_with_wrong_settings_ends(
     ],
     ids=["trait", "type", "pod"],
 )
-def test_a_hub_whose_preset_overrides_what_kubespawner_rejects_ends(
+def test_a_hub_whose_image_overrides_what_kubespawner_rejects_ends(
     hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, override: str, message: str
 ):
     hub.log.propagate = True
@@ -144,10 +144,10 @@ def test_a_hub_whose_preset_overrides_what_kubespawner_rejects_ends(
             hub,
             tmp_path,
             "c.JupyterHub.spawner_class = 'gpu'\n"
-            f"c.GPUSpawner.presets = {{'small': {{'kubespawner_override': {override}}}}}",
+            f"c.GPUSpawner.images = {{'small': {{'image': 'a:1', 'kubespawner_override': {override}}}}}",
         )
     told = [record.message for record in caplog.records if record.levelname == "CRITICAL"]
-    assert told[0].startswith(f"hub.config.GPUSpawner.presets.small.kubespawner_override.{message}")
+    assert told[0].startswith(f"hub.config.GPUSpawner.images.small.kubespawner_override.{message}")
 
 
 def test_a_hub_with_right_settings_goes_on(hub: JupyterHub, tmp_path: Path):
@@ -175,29 +175,6 @@ def test_jupyterhub_looks_for_our_pages_after_the_admins_and_before_its_own(
     _load(hub, tmp_path, f"c.JupyterHub.spawner_class = 'gpu'\n{config}".replace("{hubs}", hubs))
     hub.session_factory = object()
     assert hub.template_paths == [each.replace("{hubs}", hubs) for each in expected]
-
-
-PROFILES = "c.JupyterHub.spawner_class = 'gpu'\nc.KubeSpawner.profile_list = [{'display_name': 'Small'}]\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"{PROFILES}c.GPUSpawner.cpu = {{'max': 4}}", 1),
-        (f"{PROFILES}c.KubeSpawner.discover_gpus = False", 1),
-        (PROFILES, 0),
-        ("c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}", 0),
-    ],
-)
-def test_a_profile_list_without_effect_is_logged_once(
-    hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, expected: int
-):
-    hub.log.propagate = True
-    hub.log.setLevel("WARNING")
-    _load(hub, tmp_path, text)
-    hub.session_factory = object()
-    told = [record.message for record in caplog.records if "profile_list" in record.message]
-    assert len(told) == expected
 
 
 def test_configure_sets_spawner_and_settings():

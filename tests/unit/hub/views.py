@@ -16,10 +16,9 @@ from gpuspawner.core.form.views import (
     MisfitView,
     NumberView,
     PolicyView,
-    PresetChoiceView,
-    PresetEntryView,
-    PresetImageView,
     PresetView,
+    ProfileOptionView,
+    ProfileView,
     TimeView,
     VendorView,
     VerdictView,
@@ -158,56 +157,45 @@ BLOCKED = replace(LIMITED, policy=PolicyView(blocked="Your groups could not be r
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
 
-SIZES = PresetChoiceView(
-    field="preset:small:size",
+SIZES = ProfileOptionView(
+    field="profile-option-small--size",
     label="Memory",
-    entries=(
-        PresetEntryView(slug="four", text="4 GB"),
-        PresetEntryView(slug="eight", text="8 GB"),
-        PresetEntryView(slug="much", text="64 GB (not available to you)", is_denied=True),
-    ),
+    choices=(("four", "4 GB"), ("eight", "8 GB")),
     picked="eight",
-    reason="You don't have access to the choice 64 GB.",
 )
-IMAGES = PresetChoiceView(
-    field="preset:small:image",
+IMAGES = ProfileOptionView(
+    field="profile-option-small--image",
     label="Image",
-    entries=(PresetEntryView(slug="lab", text="Lab"), PresetEntryView(slug="", text="Other…")),
+    choices=(("lab", "Lab"), ("", "Other…")),
     picked="lab",
-    image=PresetImageView(field="preset-image:small:image", label="Your image", text="quay.io/a/b:1"),
+    text_field="profile-option-small--image--unlisted-choice",
+    text_label="Your image",
+    text="quay.io/a/b:1",
 )
-SMALL = PresetView(
+SMALL = ProfileView(
     slug="small",
-    display_name="Small GPU",
-    description="For exercises.",
-    summary="Lab with 8 GiB and 1 × Tesla T4",
-    values={},
-    outlook=VerdictView(outcome="waits", sentence="Will wait: none is free"),
-    is_fixed=True,
-    choices=(SIZES, IMAGES),
+    display_name="Small <em>GPU</em>",
+    description="For <b>exercises</b>.",
+    summary="1 × Tesla T4 · 8 GiB",
+    options=(SIZES, IMAGES),
+    outlook=VerdictView(outcome="waits", sentence="Will wait: none is free."),
     is_last=True,
     is_picked=True,
 )
-STAFF = replace(
-    SMALL,
+STAFF = ProfileView(
     slug="staff",
     display_name="Staff",
-    choices=(),
-    outlook=VerdictView(outcome="never", sentence="You don't have access to the preset Staff."),
+    summary="8 × Tesla T4",
+    outlook=VerdictView(outcome="never", sentence="You don't have access to Tesla T4."),
     is_denied=True,
-    is_last=False,
-    is_picked=False,
 )
-FIXED = replace(VIEW, presets=(SMALL, *VIEW.presets, STAFF))
-ONLY_PRESETS = FormView(
-    images=(),
-    cpu=None,
-    memory=None,
-    vendors=(),
-    presets=(replace(SMALL, error="There is no such image."), STAFF),
+PROFILES = replace(VIEW, profiles=(SMALL, STAFF))
+ONLY_PROFILES = FormView(
+    profiles=(replace(SMALL, error="There is no such choice.", outlook=None), STAFF),
     values=dict.fromkeys(VALUES, ""),
+    errors={"profile": "There is no such choice."},
     capacity_notice="GPU capacity is unknown right now.",
-    only_presets=True,
+    has_fields=False,
 )
 
 
@@ -222,21 +210,21 @@ HOSTILE_POLICY = PolicyView(
 HOSTILE_CHOICE = ChoiceView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, phrase=HOSTILE)
 
 
-HOSTILE_PRESET = replace(
+# Names and descriptions are HTML of the admin, as in KubeSpawner's own form.
+HOSTILE_PROFILE = replace(
     SMALL,
     slug=HOSTILE,
-    display_name=HOSTILE,
-    description=HOSTILE,
     summary=HOSTILE,
     outlook=VerdictView(outcome=HOSTILE, sentence=HOSTILE),
-    choices=(
-        PresetChoiceView(
-            field=f"preset:{HOSTILE}:size",
-            label=HOSTILE,
-            entries=(PresetEntryView(slug=HOSTILE, text=HOSTILE),),
+    options=(
+        ProfileOptionView(
+            field=HOSTILE,
+            label="Memory",
+            choices=((HOSTILE, "4 GB"),),
             picked=HOSTILE,
-            reason=HOSTILE,
-            image=PresetImageView(field=f"preset-image:{HOSTILE}:size", label=HOSTILE, text=HOSTILE),
+            text_field=HOSTILE,
+            text_label="Memory",
+            text=HOSTILE,
         ),
     ),
     error=HOSTILE,
@@ -274,8 +262,8 @@ def hostile_view() -> FormView:
                 values=values,
                 outlook=VerdictView(outcome=HOSTILE, sentence=HOSTILE),
             ),
-            HOSTILE_PRESET,
         ),
+        profiles=(HOSTILE_PROFILE,),
         values=values,
         run_time=RUN_TIME,
         shared_memory=SHARED_MEMORY,

@@ -7,7 +7,7 @@ const { ageText, barOf, expectNext, readIsland, sentenceOf } = form;
 const GPU_NAMES = [...Object.keys(island.gpus[0]), "healthy", "capacity_text", "details_text"];
 
 function answer(members) {
-  return readIsland(written("refresh", { version: 7, ...members }));
+  return readIsland(written("refresh", { version: 8, ...members }));
 }
 
 function held() {

@@ -35,7 +35,7 @@ AMOUNTS = tuple(each.name for each in AMOUNT_FIELDS)
 COUNT_BOUNDS = {"min": "1", "max": "2", "step": "1", "default": "1"}
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
 SCRIPTS = re.findall(r'asset\("(\w+\.js)"\)', (data_dir("templates") / "form.html").read_text())
-WITHOUT_DATA = {"complaints", "lists", "presets", "refresher", "servers", "waiting"}
+WITHOUT_DATA = {"complaints", "lists", "profiles", "refresher", "servers", "waiting"}
 TYPED = (
     *("0.5", "0,5", "1", "1.0", "1.50", "0,50", "1.000", "1,000", "1.500", "1.125", "1,125", "12,5", "33", "0.75"),
     *("1.000.000", "1,000,000", "1.000,5", "1,000.5", "1..5", "..", "1,,5", "a.b", "abc", "-1", "1e3", " 8 ", "9" * 30),

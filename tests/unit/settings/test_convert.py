@@ -286,6 +286,13 @@ def test_a_preset_becomes_user_options():
     }
 
 
+def test_an_accelerator_of_another_vendor_is_found_on_nodes_without_a_label():
+    match = {"cloud.google.com/gke-tpu-topology": "2x4", "shared": []}
+    tpu = gpu(resource="google.com/tpu", vendor="other", match=match, tolerations=[], max_count=8)
+    assert (tpu.vendor, tpu.max_count, tpu.tolerations) == ("other", 8, ())
+    assert tpu.match == {"cloud.google.com/gke-tpu-topology": ("2x4",), "shared": ()}
+
+
 def test_discovery_can_be_switched_off():
     assert (configured().discover, configured(discover_gpus=False).discover) == (True, False)
 

@@ -116,17 +116,23 @@ def test_any_kind_of_mapping_will_do():
 
 
 @pytest.mark.parametrize(
-    "nothing",
-    [{}, {"images": {}, "cpu": None, "memory": {}, "gpus": None, "discover_gpus": True}, {"gpus": {"t4": None}}]
-    + [{"custom_images": nothing} for nothing in (None, {}, {"allowed": False})],
+    ("raw", "changed"),
+    [
+        ({}, set()),
+        ({"images": {}, "cpu": None, "memory": {}, "gpus": None, "discover_gpus": True}, set()),
+        ({"gpus": {"t4": None}}, set()),
+        ({"custom_images": None}, set()),
+        ({"custom_images": {"allowed": False}}, set()),
+        ({"discover_gpus": False}, {"discover_gpus"}),
+        ({"gpus": {"t4": {"enabled": False}}, "cpu": {"max": 4}}, {"gpus", "cpu"}),
+    ],
 )
-def test_nothing_configured_is_empty(nothing: dict[str, Any]):
-    assert Settings.parse(nothing).is_empty
+def test_the_keys_that_say_something_are_known(raw: dict[str, Any], changed: set[str]):
+    assert Settings.parse(raw).changed == changed
 
 
-@pytest.mark.parametrize("something", [FULL, {"discover_gpus": False}, {"gpus": {"t4": {"enabled": False}}}])
-def test_something_configured_is_not_empty(something: dict[str, Any]):
-    assert not Settings.parse(something).is_empty
+def test_the_documented_example_changes_every_key_it_has():
+    assert Settings.parse(FULL).changed == FULL.keys()
 
 
 @pytest.mark.parametrize(

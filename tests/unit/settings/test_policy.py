@@ -9,6 +9,7 @@ import yaml
 
 from gpuspawner.core.catalog.policy_model import (
     UNLIMITED,
+    Access,
     CPURange,
     GPUPool,
     GPUTypeRule,
@@ -178,3 +179,35 @@ def test_custom_images_are_for_those_whose_rules_allow_them(groups: tuple[str, .
     )
     assert found is not None
     assert resolve_rule(found, Person(name="ada", groups=frozenset(groups))).custom_images is expected
+
+
+STAFF = {"allowed_groups": ["Staff", "tutors"], "allowed_users": ["Ada"]}
+ACCESS = Access(groups=frozenset({"staff", "tutors"}), users=frozenset({"Ada"}))
+IMAGE, TYPE = {"image": "lab:1"}, {"resource": "nvidia.com/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param({"presets": {"p": {"cpu": 1}}}, None, id="open"),
+        pytest.param({"presets": {"p": STAFF}}, {("preset", "p"): ACCESS}, id="preset"),
+        pytest.param({"images": {"lab": {**IMAGE, **STAFF}}}, {("image", "lab"): ACCESS}, id="image"),
+        pytest.param({"gpus": {"t4": {**TYPE, **STAFF}}}, {("gpu", "t4"): ACCESS}, id="GPU type"),
+        pytest.param(
+            {"presets": {"p": {"allowed_users": ["ada"]}}},
+            {("preset", "p"): Access(users=frozenset({"ada"}))},
+            id="users only",
+        ),
+        pytest.param({"presets": {"p": {**STAFF, "enabled": False}}}, None, id="taken out"),
+    ],
+)
+def test_who_may_choose_an_entry_is_policy(raw: dict[str, Any], expected: Any):
+    found = policy(raw)
+    assert (found and found.access) == expected
+    assert (found is not None and found.depends_on_groups) == any(access.groups for access in (expected or {}).values())
+
+
+def test_rules_stand_beside_who_may_choose():
+    found = policy({"presets": {"p": {"allowed_groups": ["staff"]}}, "policy": {"default": {"max_gpus": 1}}})
+    assert found is not None
+    assert (found.default.max_gpus, found.admits(Person(name="ada"), "preset", "p")) == (1, False)

@@ -29,8 +29,7 @@ def gpu(**keys: Any) -> dict[str, Any]:
             {"zzz": {}},
             "zzz",
             "there is no such key. Keys here: images, custom_images, cpu, memory, run_time, shared_memory,"
-            " priorities, gpus, presets, only_presets, policy, pools, accelerators, discover_gpus, new_nodes,"
-            " queue.",
+            " priorities, gpus, presets, policy, pools, accelerators, discover_gpus, new_nodes, queue.",
         ),
         # The slug of the entry is a key of the entry as well: the place is found all the same.
         (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),
@@ -62,9 +61,9 @@ def gpu(**keys: Any) -> dict[str, Any]:
             "must have at least 1 entry, not a list",
         ),
         (
-            {"presets": {"resource": {"cpu": 0}}},
-            "presets.resource.cpu",
-            "must be more than 0, or unlimited, not 0",
+            {"presets": {"resource": {"gpu_count": -1}}},
+            "presets.resource.gpu_count",
+            "must be at least 0, not -1",
         ),
         (gpu(display_name=""), "gpus.resource.display_name", "must not be empty, not ''"),
         (

@@ -68,7 +68,7 @@ def test_bound_pods_find_the_gpus_of_their_nodes():
 def test_a_type_that_only_a_new_node_would_have_is_described_in_the_settings():
     for seed in SEEDS:
         fleet = draw_fleet(seed)
-        assert not Settings.parse(fleet.settings).is_empty
+        assert Settings.parse(fleet.settings).changed
         described = {value for gpu in fleet.settings["gpus"].values() for value in gpu["match"][PRODUCT]}
         assert {pool["spec"]["template"]["metadata"]["labels"][PRODUCT] for pool in fleet.pools} <= described
         assert described <= fleet.products

@@ -56,12 +56,6 @@ def test_settings_that_nothing_reads_are_reported(text: str, told: list[tuple[st
     assert found(tmp_path, text) == told
 
 
-def test_profiles_beside_settings_are_reported(tmp_path: Path):
-    beside = "singleuser: {profileList: [{display_name: a}]}"
-    assert found(tmp_path, section(CPU, beside=beside)) == [("singleuser.profileList", "unused")]
-    assert found(tmp_path, section(CPU, beside="singleuser: {profileList: []}")) == []
-
-
 def test_settings_of_the_base_class_without_effect_are_reported(tmp_path: Path):
     spawner = "{start_timeout: 900, cmd: own, http_timeout: 60, mem_limit: 4G}"
     values = written(
@@ -91,6 +85,7 @@ GPUS = "gpus: {t4: {resource: nvidia.com/gpu, match: {nvidia.com/gpu.product: Te
         pytest.param(f"{GPUS}\ndiscover_gpus: false", LIMITS, [], id="a type of the settings"),
         pytest.param(CPU, LIMITS.replace("gpu: 1", "gpu: 0"), [], id="zero"),
         pytest.param(CPU, GUARANTEES, [("warning", "guarantees", "unused")], id="a guarantee alone"),
+        pytest.param("discover_gpus: false", f"{LIMITS[:-1]}, profileList: [{{display_name: a}}]}}", [], id="profiles"),
     ],
 )
 def test_gpus_of_every_server_are_the_default_or_dropped(
@@ -147,7 +142,6 @@ IMAGE = "images: {lab: {image: 'q/lab:1'}}"
         pytest.param("memory: {max: 4G}", ["memory.limit", "memory.guarantee"], id="memory"),
         pytest.param(IMAGE, ["image.name", "image.tag"], id="images"),
         pytest.param("images: {b: {image: 'a/b:1'}}", [], id="an image that is offered"),
-        pytest.param(f"only_presets: true\n{IMAGE}\npresets: {{p: {{image: lab}}}}", [], id="images of presets only"),
         pytest.param("discover_gpus: true", [], id="nothing of theirs"),
     ],
 )
@@ -155,6 +149,15 @@ def test_values_that_a_setting_replaces_are_listed_by_key(settings: str, expecte
     told = [path for path, code in found(tmp_path, section(settings, beside=REPLACED)) if code == "unused"]
     variables = [f"extraEnv.{vendor}_VISIBLE_DEVICES" for vendor in ("NVIDIA", "AMD", "HABANA")]
     assert told == [f"singleuser.{key}" for key in (*expected, *variables)]
+
+
+PROFILES = "  profileList: [{display_name: a}]\n"
+
+
+@pytest.mark.parametrize(("profiles", "expected"), [(PROFILES, 0), ("  profileList: []\n", 5), ("", 5)])
+def test_what_the_servers_of_profiles_keep_is_not_called_replaced(profiles: str, expected: int, tmp_path: Path):
+    told = [path for path, code in found(tmp_path, section(CPU, beside=REPLACED + profiles)) if code == "unused"]
+    assert expected == len(told)
 
 
 def test_traits_that_a_setting_replaces_are_listed_by_key(tmp_path: Path):

@@ -49,6 +49,7 @@ prePuller:
     offered: {name: q/lab, tag: "1"}
     latest: {name: q/new, tag: latest}
     sidecar: {name: q/proxy, tag: "1"}
+    profile: {name: q/profile, tag: "1"}
     other: {name: q/other, tag: "1"}
 singleuser:
   extraContainers: [{name: proxy, image: 'q/proxy:1'}]
@@ -58,17 +59,15 @@ singleuser:
       profile_options: {image: {choices: {x: {kubespawner_override: {image: 'q/profile:1'}}}}}
 """
 OTHER = "prePuller.extraImages.other"
-PROFILE = "singleuser.profileList.1.profile_options.image.choices.x.kubespawner_override.image"
 OFFERED = "images: {lab: {image: 'q/lab:1'}, new: {image: q/new}}"
 
 
 @pytest.mark.parametrize(
     ("settings", "more", "expected"),
     [
-        pytest.param(OFFERED, "", [OTHER, PROFILE], id="no user can choose them"),
+        pytest.param(OFFERED, "", [OTHER], id="no user can choose it"),
         pytest.param("cpu: {max: 4}", "", [], id="no images in the settings"),
         pytest.param(f"{OFFERED}\ncustom_images: {{allowed: true}}", "", [], id="users name images"),
-        pytest.param(OFFERED, "  pullProfileListImages: false\n", [OTHER], id="no images of profiles"),
         pytest.param(OFFERED, "  hook: {enabled: false}\n  continuous: {enabled: false}\n", [], id="no puller"),
     ],
 )

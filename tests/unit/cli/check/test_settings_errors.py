@@ -60,9 +60,7 @@ BY_SCRIPT = "hub: {extraConfig: {a: 'class CourseSpawner(GPUSpawner): pass'}}"
     [(OTHER_CLASS, Severity.WARNING), (BY_SCRIPT, Severity.WARNING), ("hub: {extraConfig: {a: x}}", Severity.ERROR)],
 )
 def test_a_trait_that_only_the_hubs_own_class_may_have_is_no_error(tmp_path: Path, more: str, severity: Severity):
-    text = section(
-        "presets: {a: {image: lab, kubespawner_override: {course: a, start_timeout: 0}}}\nimages: {lab: {image: a}}"
-    )
+    text = section("images: {lab: {image: a, kubespawner_override: {course: a, start_timeout: 0}}}")
     found = list(find_setting_errors(written(tmp_path, text, more)))
     assert {each.path.rpartition(".")[2]: each.severity for each in found} == {
         "course": severity,

@@ -34,9 +34,6 @@ POOL = "resource: nvidia.com/gpu, match: {pool: ml}"
         (f"start_timeout: 900\ngpus: {{t4: {{{T4}, scale_up: {{max_nodes: 1, gpus_per_node: 1, minutes: 5}}}}}}", []),
         (f"gpus: {{t4: {{{T4}}}, any: {{resource: nvidia.com/gpu}}}}", [("gpus.any.match", "too_wide")]),
         ("discover_gpus: false", [("discover_gpus", "unused")]),
-        # With presets only, their overrides may have tolerations, and the admin has decided which image has a GPU.
-        (f"only_presets: true\nimages: {{a: {{image: a/b}}}}\ngpus: {{t4: {{{T4}, tolerations: []}}}}\n"
-         "presets: {p: {image: a, gpu: t4, gpu_count: 1}}", []),
     ],
 )  # fmt: skip
 def test_legal_values_without_use_are_reported(text: str, expected: list[tuple[str, str]], tmp_path: Path):

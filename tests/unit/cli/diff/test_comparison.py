@@ -283,13 +283,6 @@ def test_notes_of_gpuspawner_in_the_pod_are_no_difference(diff: Diff):
     assert status == 0
 
 
-def test_with_only_presets_there_is_no_form(diff: Diff):
-    _, report = diff(make_settings(), make_settings(_set("only_presets", value=True)))
-    assert [choice for choice, outcome in list_outcomes(report).items() if outcome == "only old"] == [
-        FORM.format(image, gpu) for image, gpu in (("cpu", "none"), ("gpu", "none"), ("cpu", "t4"), ("gpu", "t4"))
-    ]
-
-
 def test_profiles_are_not_compared_with_presets(diff: Diff):
     status, report = diff(make_profiles(_set(0, "slug", value="course")), make_settings())
     outcomes = list_outcomes(report)

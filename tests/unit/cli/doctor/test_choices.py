@@ -8,7 +8,6 @@ from gpuspawner.cli.doctor.choices import (
     check_any_gpu,
     check_bounds,
     check_drivers,
-    check_preset_nodes,
     check_types_exist,
 )
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
@@ -130,28 +129,3 @@ def test_nodes_of_the_control_plane_hold_no_servers():
 
 def test_where_nodes_may_be_added_their_size_is_unknown():
     assert codes(check_bounds, facts(settings=amounts(max=16))) == []
-
-
-def select(**labels: str | None) -> dict[str, Any]:
-    return {"kubespawner_override": {"node_selector": labels}}
-
-
-@pytest.mark.parametrize(
-    ("preset", "read", "severity"),
-    [
-        (select(pool="small"), ALONE, None),
-        (select(pool="large"), ALONE, "fault"),
-        (select(pool="large"), {ObjectKind.DEPLOYMENTS: [named("karpenter")]}, "warning"),
-        (select(pool="small", zone="b"), ALONE, "fault"),
-        (select(pool=None), ALONE, None),
-        ({"choices": {"size": {"entries": {"large": select(pool="large")}}}}, ALONE, "fault"),
-        ({"cpu": 1}, ALONE, None),
-    ],
-    ids=["there", "missing", "autoscaler", "one_label", "null", "entry", "none"],
-)
-def test_a_preset_whose_nodes_are_not_there_is_reported(
-    preset: dict[str, Any], read: dict[ObjectKind, list[Any]], severity: str | None
-):
-    found = facts(node(labels={"pool": "small", "zone": "a"}), settings={"presets": {"p": preset}}, read=read)
-    expected = [] if severity is None else [(severity, "preset-without-node", ("p",))]
-    assert expected == codes(check_preset_nodes, found)

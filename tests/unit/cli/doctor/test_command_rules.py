@@ -5,7 +5,7 @@ from gpuspawner.cli.doctor.command import RULES, diagnose
 from tests.unit.cli.doctor.cases import facts, node
 
 MODULES = (choices, gpu_sharing, hub_health, namespace, node_health, referenced_objects)
-NO_RULES = {"can_scale_up", "is_device_plugin", "list_preset_overrides"}
+NO_RULES = {"can_scale_up", "is_device_plugin"}
 
 
 def test_every_rule_of_every_module_is_asked():

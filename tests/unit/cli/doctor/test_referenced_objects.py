@@ -300,12 +300,10 @@ OVERRIDE = {"priority_class_name": "high", "extra_pod_config": {"runtimeClassNam
 @pytest.mark.parametrize(
     "settings",
     [
-        {"presets": {"p": {"kubespawner_override": OVERRIDE}}},
-        {"presets": {"p": {"choices": {"size": {"entries": {"s": {"kubespawner_override": OVERRIDE}}}}}}},
         {"images": {"i": {"image": "i:1", "kubespawner_override": OVERRIDE}}},
         {"gpus": {"t": {"resource": "nvidia.com/gpu", "kubespawner_override": OVERRIDE}}},
     ],
-    ids=["preset", "entry", "image", "gpu"],
+    ids=["image", "gpu"],
 )
 def test_classes_that_an_override_names_are_looked_for(settings: dict[str, Any]):
     gone = facts(settings=settings, read={ObjectKind.PRIORITY_CLASSES: [], ObjectKind.RUNTIME_CLASSES: []})

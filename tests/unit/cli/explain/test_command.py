@@ -150,9 +150,12 @@ async def test_unknown_counts_can_be_written_in_any_format(call: Call, server: W
         )
 
 
-async def test_another_form_than_ours_is_reported(call: Call):
-    _, told = await call(values={"hub": {"config": {"KubeSpawner": {"options_form": "<p>"}}}})
-    assert "Note: There are no settings of gpuspawner beside a form of yours" in told
+@pytest.mark.parametrize("arguments", [[], ["--gpu", "a100-80gb"]], ids=["nothing", "fields"])
+@pytest.mark.parametrize("own", [{}, {"policy": {"default": {"max_gpus": 1}}}], ids=["alone", "policy"])
+async def test_another_form_than_ours_is_reported(call: Call, arguments: list[str], own: dict[str, Any]):
+    values = {"hub": {"config": {"KubeSpawner": {"options_form": "<p>"}, "GPUSpawner": own}}}
+    _, told = await call(*arguments, values=values)
+    assert "Note: No setting of gpuspawner describes a field beside a form of yours" in told
 
 
 async def test_nodes_advice_and_what_is_left_out_are_reported(call: Call):

@@ -1,4 +1,4 @@
-"""``gpuspawner explain`` of a profile_list without settings of gpuspawner."""
+"""``gpuspawner explain`` of the profiles of a profile_list, alone and beside fields of the form."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.cli.main import main
 from tests.unit.cli.explain.test_command import Call
 from tests.unit.kube.watch_server import WatchServer
 
@@ -71,16 +72,127 @@ def call(kubeconfig: str, tmp_path: Path) -> Call:
 )
 async def test_a_profile_is_explained_as_a_choice_of_fields_is(call: Call, arguments: list[str], code: int, words: str):
     found, output = await call(*arguments, values=VALUES)
-    assert (found, words in output) == (code, True), output
+    assert (code, True) == (found, words in output), output
 
 
-async def test_a_profile_that_a_quota_of_the_namespace_keeps_from_starting_is_not_promised(
-    call: Call, server: WatchServer
-):
+async def test_a_quota_of_the_namespace_refuses_a_profile_without_a_named_user_as_well(call: Call, server: WatchServer):
     amounts = {"requests.nvidia.com/gpu": "0"}
     server.put("/api/v1/namespaces/jhub/resourcequotas", {"metadata": {"name": "gpus"}, "status": {"hard": amounts}})
     found, output = await call("--profile", "one", values=VALUES)
-    assert (found, "Starts now" in output) == (3, False), output
+    assert (found, "Refused (namespace_quota): " in output) == (1, True), output
+
+
+def limited(**settings: Any) -> dict[str, Any]:
+    """Return the values with settings of gpuspawner and more profiles."""
+    more = [
+        {"display_name": "Two GPUs", "slug": "two-gpus", "kubespawner_override": _ask_for_gpus(2)},
+        {"display_name": "Any GPU", "slug": "any", "kubespawner_override": _ask_for_gpus(1, selector={})},
+        {"display_name": "Unlimited", "slug": "unlimited", "kubespawner_override": {"mem_limit": None}},
+        {
+            "display_name": "Image",
+            "slug": "image",
+            "profile_options": {
+                "image": {
+                    "choices": {"base": {"display_name": "Base", "default": True, "kubespawner_override": {}}},
+                    "unlisted_choice": {"enabled": True, "kubespawner_override": {"image": "{value}"}},
+                }
+            },
+        },
+    ]
+    profiles = [*VALUES["singleuser"]["profileList"], *more]
+    config = {**VALUES["hub"]["config"], "GPUSpawner": settings}
+    return {"singleuser": {"profileList": profiles, "memory": {"limit": "4G"}}, "hub": {"config": config}}
+
+
+def _ask_for_gpus(count: int, *, selector: dict[str, str] | None = None) -> dict[str, Any]:
+    chosen = {"nvidia.com/gpu.product": A100} if selector is None else selector
+    return {"extra_resource_limits": {"nvidia.com/gpu": str(count)}, "node_selector": chosen}
+
+
+ONE_GPU = {"default": {"max_gpus_per_server": 1}}
+BY_GROUP = {"default": {"gpus": []}, "groups": {"physics": {"gpus": ["a100-80gb"]}}}
+MEMORY = {"default": {"memory": {"max": "16G"}}}
+NO_IMAGE = {"default": {"custom_images": False}}
+TYPED = ["--profile", "image", "--option", "image--unlisted-choice=quay.io/jupyter/base:1"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments", "words"),
+    [
+        (ONE_GPU, ["--profile", "one"], ""),
+        (ONE_GPU, ["--profile", "two-gpus"], "gpu_quota"),
+        ({"default": {"max_gpus": 0}}, ["--profile", "one"], "gpu_not_allowed"),
+        ({"default": {"max_gpus": 0}}, ["--profile", "plain"], ""),
+        (BY_GROUP, ["--profile", "one"], "gpu_not_allowed"),
+        (BY_GROUP, ["--profile", "one", "--group", "physics"], ""),
+        (BY_GROUP, ["--profile", "any", "--group", "physics"], ""),
+        (MEMORY, ["--profile", "plain"], ""),
+        (MEMORY, ["--profile", "unlimited"], "memory_not_allowed"),
+        (NO_IMAGE, ["--profile", "image"], ""),
+        (NO_IMAGE, TYPED, "custom_image_not_allowed"),
+        ({"default": {}}, TYPED, ""),
+    ],
+    ids=[
+        *("per_server", "too_many", "no_gpu", "without_gpu", "type", "group", "one_type", "memory", "no_limit"),
+        *("listed", "typed", "typed_allowed"),
+    ],
+)
+async def test_the_policy_holds_for_profiles(call: Call, policy: dict[str, Any], arguments: list[str], words: str):
+    values = limited(policy=policy)
+    code, output = await call(*arguments, "--user", "ada", values=values)
+    sentence = f"Refused ({words}): " if words else "Policy: allowed.\n"
+    assert (1 if words else 0, True) == (code, sentence in output), output
+    code, output = await call(*(part for part in arguments if part not in ("--group", "physics")), values=values)
+    assert (code, "Policy: not checked" in output) == (0, True), output
+
+
+async def test_a_refused_profile_says_what_the_cluster_alone_says(call: Call):
+    arguments = ("--profile", "one", "--user", "ada", "--output", "json")
+    code, output = await call(*arguments, values=limited(policy=BY_GROUP))
+    document = json.loads(output)
+    assert (code, document["outcome"], document["verdict"]["outcome"]) == (1, "refused", "now")
+    (problem,) = document["policy"]["refused"]
+    assert (problem["field"], problem["code"]) == ("gpu", "gpu_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "summary"),
+    [
+        ([], "Plain"),
+        (["--profile", "one"], "One GPU · 1 × A100 80 GB"),
+        (["--gpu", "a100-80gb"], "lab · 2 CPUs · 4 GiB · 1 × A100 80 GB"),
+        (["--user-options", '{"profile": "one"}'], "One GPU · 1 × A100 80 GB"),
+        (["--user-options", '{"v": 1, "gpu": "a100-80gb", "gpu_count": 1}'], "lab · 2 CPUs · 4 GiB · 1 × A100 80 GB"),
+        (["--user-options", "null"], "Plain"),
+    ],
+    ids=["nothing", "profile", "field", "profile_options", "field_options", "null"],
+)
+async def test_a_hub_with_profiles_and_fields_takes_both(call: Call, arguments: list[str], summary: str):
+    values = limited(images={"lab": {"image": "registry.example/lab:1"}}, cpu={"min": 1, "max": 8, "default": 2})
+    code, output = await call(*arguments, values=values)
+    assert (code, f"Choice: {summary}\n" in output) == (0, True), output
+
+
+async def test_a_choice_has_either_a_profile_or_fields(call: Call, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        await call("--profile", "one", "--gpu", "a100-80gb", values=limited(cpu={"max": 8}))
+    assert (ended.value.code, "exclude each other" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--option", "size=large"],
+        ["--profile", "one", "--option", "large"],
+        ["--user-options", "{}", "--profile", "one"],
+        ["--group", "physics"],
+    ],
+    ids=["option", "no_name", "options", "group"],
+)
+def test_a_wrong_call_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", *arguments])
+    assert (ended.value.code, "gpuspawner explain: error: " in capsys.readouterr().err) == (2, True)
 
 
 async def test_the_pod_is_kubespawners_with_what_it_asks_for_in_annotations(call: Call):

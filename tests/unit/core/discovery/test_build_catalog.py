@@ -15,8 +15,6 @@ from gpuspawner.core.catalog.model import (
     OwnAmount,
     Platform,
     Preset,
-    PresetChoice,
-    PresetVariant,
     ScaleUp,
     UnitKind,
 )
@@ -27,9 +25,7 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.policy import build_image_views
-from gpuspawner.core.request.pod_requirements import place
-from gpuspawner.core.request.selection import build_options, validate
+from gpuspawner.core.request.selection import validate
 from gpuspawner.core.warnings.nodes import WarningKind, find_node_warnings
 
 GIB = 1 << 30
@@ -82,57 +78,11 @@ def test_what_the_admin_configured_stands():
     assert catalog.custom_images == custom
 
 
-@pytest.mark.parametrize(
-    ("named", "images"),
-    [
-        pytest.param({}, ["own"], id="no preset names it"),
-        pytest.param({"options": {"image": "default"}}, ["own", "default"], id="a preset names it"),
-        pytest.param(
-            {
-                "choices": {
-                    "i": PresetChoice(
-                        name="i",
-                        display_name="I",
-                        entries={"d": PresetVariant(slug="d", display_name="D", options={"image": "default"})},
-                    )
-                }
-            },
-            ["own", "default"],
-            id="an entry names it",
-        ),
-    ],
-)
-@pytest.mark.parametrize("only_presets", [True, False], ids=["only presets", "form"])
-def test_the_spawners_image_stands_beside_the_admins_if_a_preset_names_it(
-    named: dict[str, Any], images: list[str], only_presets: bool
-):
-    configured = ConfiguredCatalog(
-        images={"own": Image(slug="own", display_name="Own", image="q/own:1")},
-        presets={"p": Preset(slug="p", display_name="P", **named)},
-        only_presets=only_presets,
-    )
-    catalog = made(configured, node(None))
-    assert list(catalog.presets) == ["p"]
-    assert list(catalog.images) == (images if only_presets else ["own"])
-    both = {**catalog.images, **catalog.preset_images}
-    assert list(both) == images
-    assert both[images[-1]].image == ("q/own:1" if images == ["own"] else "quay.io/some/base:1")
-
-
-def test_only_presets_have_the_spawners_image_where_the_admin_lists_others():
-    configured = ConfiguredCatalog(
-        images={"own": Image(slug="own", display_name="Own", image="q/own:1")},
-        presets={"p": Preset(slug="p", display_name="P", options={"image": "default"})},
-    )
-    catalog = made(configured, node(None))
-    with pytest.raises(SelectionError) as caught:
-        validate({"image": "default"}, catalog)
-    assert [(problem.field, problem.code) for problem in caught.value.problems] == [("image", "unknown_choice")]
-    assert validate({}, catalog).image == "own"
-    started = validate({"preset": "p"}, catalog)
-    assert place(started, catalog).image == "quay.io/some/base:1"
-    assert build_options(started, catalog) == {"v": 1, "preset": "p", "profile": "P · base:1"}
-    assert [view.slug for view in build_image_views(catalog)] == ["own"]
+def test_the_spawners_image_is_not_offered_beside_the_admins():
+    image = Image(slug="own", display_name="Own", image="q/own:1")
+    presets = {"p": Preset(slug="p", display_name="P", options={"image": "default"})}
+    catalog = made(ConfiguredCatalog(images={"own": image}, presets=presets), node(None))
+    assert (catalog.images, catalog.presets) == ({"own": image}, {})
 
 
 @pytest.mark.parametrize(

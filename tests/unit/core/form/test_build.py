@@ -9,6 +9,7 @@ import pytest
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset, UnitKind
 from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.catalog.software import index_images
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
@@ -16,7 +17,6 @@ from gpuspawner.core.form.build import LiveState, encode_view
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape, NodeShare
 from gpuspawner.core.verdict.verdict import Outcome, Verdict

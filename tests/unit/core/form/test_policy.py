@@ -6,10 +6,18 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.model import Image
-from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Access, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form.build import LiveState
-from gpuspawner.core.form.views import FormView, GPUTypeView, MisfitView, NumberView, PolicyView, TimeView
+from gpuspawner.core.form.views import (
+    FormView,
+    GPUTypeView,
+    MisfitView,
+    NumberView,
+    PolicyView,
+    TimeView,
+    VerdictView,
+)
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
@@ -205,6 +213,15 @@ def test_a_preset_out_of_reach_says_why_and_the_others_can_start():
     }
     assert [each.slug for each in view.presets if each.is_denied] == ["big"]
     assert island_of(view)["policy"]["presets"] == ["big"]
+
+
+def test_a_preset_for_others_says_so_or_is_hidden():
+    policy = Policy(access={("preset", "plain"): Access(users=frozenset({"bob"}))})
+    shown = {preset.slug: preset for preset in view_for(allowed(policy)).presets}
+    reason = VerdictView(outcome="never", sentence="You don't have access to the preset plain.")
+    assert (shown["plain"].is_denied, shown["plain"].outlook) == (True, reason)
+    hidden = view_for(allowed(replace(policy, hide=True)))
+    assert [preset.slug for preset in hidden.presets] == ["big", "long"]
 
 
 def test_a_preset_holds_what_it_comes_to_for_the_person():

@@ -6,11 +6,10 @@ from gettext import NullTranslations
 import pytest
 
 from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image
-from gpuspawner.core.catalog.software import read_platform
+from gpuspawner.core.catalog.software import index_images, read_platform
 from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.policy import build_custom_image_view, build_image_views
 from gpuspawner.core.form.views import CustomImageView, ImageView, MisfitView
-from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.text.i18n import Language, use_language
 
 OLD = (read_platform({"nvidia.com/cuda.driver-version.major": "535"}),)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form import build
 from gpuspawner.core.form.refresh import REFRESHED_GPU_COLUMNS, encode_refresh, encode_refreshed_gpu
-from gpuspawner.core.form.views import (
-    GPUTypeView,
-    PresetChoiceView,
-    PresetEntryView,
-    PresetImageView,
-    PresetView,
-    VerdictView,
-)
+from gpuspawner.core.form.views import GPUTypeView, ProfileOptionView, ProfileView, VerdictView
 from tests.unit.core.form.test_build import CATALOG, INVENTORY
-from tests.unit.islands import build_view
+from tests.unit.islands import build_view, faults, island_of
 
 VIEW = build_view(CATALOG, INVENTORY)
 
@@ -65,60 +58,53 @@ def test_a_refresh_does_not_depend_on_the_age_of_the_counts():
     assert encode_refresh(VIEW) == encode_refresh(replace(VIEW, age_s=12.5, age_text="as of 2 min ago"))
 
 
-ENTRIES = (PresetEntryView(slug="s", text="Small"), PresetEntryView(slug="l", text="Large", is_denied=True))
+SIZES = ProfileOptionView(field="profile-option-p--size", label="Size", choices=(("s", "S"), ("l", "L")), picked="l")
+IMAGES = ProfileOptionView(
+    field="profile-option-p--image",
+    label="Image",
+    choices=(),
+    picked="",
+    text_field="profile-option-p--image--unlisted-choice",
+    text_label="Image",
+    text="quay.io/a:1",
+)
 
 
 @pytest.mark.parametrize(
-    ("choices", "expected_fields", "expected_entries"),
+    ("options", "expected_fields"),
     [
-        pytest.param((), {}, [], id="no choices"),
+        pytest.param((), {}, id="no option"),
+        pytest.param((SIZES,), {"profile-option-p--size": "l"}, id="list"),
+        pytest.param((IMAGES,), {"profile-option-p--image--unlisted-choice": "quay.io/a:1"}, id="text field"),
         pytest.param(
-            (PresetChoiceView(field="preset:p:size", label="Size", entries=ENTRIES, picked="s"),),
-            {"preset:p:size": "s"},
-            [["preset:p:size", [["s", "Small", False], ["l", "Large", True]]]],
-            id="list",
-        ),
-        pytest.param(
-            (PresetChoiceView(field="preset:p:size", label="Size", entries=ENTRIES, picked="gone"),),
-            {"preset:p:size": ""},
-            [["preset:p:size", [["s", "Small", False], ["l", "Large", True]]]],
-            id="an entry is picked that the list does not show",
-        ),
-        pytest.param(
-            (
-                PresetChoiceView(
-                    field="preset:p:image",
-                    label="Image",
-                    entries=(),
-                    picked="",
-                    image=PresetImageView(field="preset-image:p:image", label="Image", text="quay.io/a:1"),
-                ),
-            ),
-            {"preset-image:p:image": "quay.io/a:1"},
-            [],
-            id="text field",
+            (SIZES, replace(IMAGES, choices=(("torch", "Torch"), ("", "Other…")))),
+            {
+                "profile-option-p--size": "l",
+                "profile-option-p--image": "",
+                "profile-option-p--image--unlisted-choice": "quay.io/a:1",
+            },
+            id="list and text field",
         ),
     ],
 )
-def test_the_card_of_a_fixed_preset_is_described(choices: Any, expected_fields: Any, expected_entries: Any):
-    outlook = VerdictView(outcome="now", sentence="Starts now")
-    preset = PresetView(
-        slug="p",
-        display_name="P",
-        description="",
-        summary="4 CPUs",
-        values={},
-        outlook=outlook,
-        is_fixed=True,
-        choices=choices,
-    )
-    _, tables = encode_refresh(replace(build_view(CATALOG, Inventory()), presets=(preset,)))
-    names, rows = tables["fixed_presets"]
+@pytest.mark.parametrize("outlook", [None, VerdictView(outcome="now", sentence="Starts now")], ids=["unknown", "now"])
+def test_the_card_of_a_profile_is_described(options: Any, expected_fields: Any, outlook: VerdictView | None):
+    profile = ProfileView(slug="p", display_name="P", summary="4 CPUs", options=options, outlook=outlook)
+    view = build.add_profiles(VIEW, (profile, replace(profile, slug="q", is_denied=True)), problem="")
+    names, rows = encode_refresh(view)[1]["profiles"]
+    told = {"outcome": "now", "sentence": "Starts now"} if outlook else None
     assert dict(zip(names, rows["p"], strict=True)) == {
         "slug": "p",
         "is_denied": False,
-        "outlook": {"outcome": "now", "sentence": "Starts now"},
+        "outlook": told,
         "summary": "4 CPUs",
         "fields": expected_fields,
-        "entries": expected_entries,
     }
+    assert rows["q"] == ("q", True, *rows["p"][2:])
+    table = json.loads(json.dumps({"names": names, "rows": [*rows.values()]}))
+    assert faults({"version": view.version, "profiles": table}, "refresh") == []
+
+
+def test_profiles_are_shown_by_the_page_alone():
+    view = build.add_profiles(VIEW, (ProfileView(slug="p", display_name="P"),), problem="")
+    assert island_of(view) == island_of(VIEW)

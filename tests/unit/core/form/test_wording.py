@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.form.wording import (
+    describe_candidate,
     describe_difference,
     format_caution,
     format_data_age,
     format_gpu_memory,
     list_badges,
 )
+from gpuspawner.core.request.candidate import Candidate
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.core.request.selection import Selection, validate
-from tests.unit.core.form.test_fields_presets import ONLY
+from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
 CATALOG = Catalog(
@@ -145,16 +147,57 @@ def test_another_choice_is_described_whole_where_there_is_none_to_differ_from():
     assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"
 
 
-@pytest.mark.parametrize(
-    ("chosen", "other", "text"),
-    [
-        ({"size": "small", "image": "r"}, {"size": "large", "image": "r"}, "Lab: 16 GiB"),
-        ({"size": "small", "image": "r"}, {"size": "large", "image": "torch"}, "Lab: 16 GiB and Torch"),
-        (None, {"size": "large", "image": "r"}, "Lab"),
-    ],
-    ids=["entry", "entries", "preset"],
+OFFERED = replace(
+    CATALOG,
+    gpus={
+        slug: GPUType(slug=slug, display_name=name, resource="nvidia.com/gpu", vendor="nvidia")
+        for slug, name in (("t4", "T4"), ("a100", "A100"), ("l4", "L4"), ("h100", "H100"))
+    },
+    hidden=(GPUType(slug="k80", display_name="K80", resource="nvidia.com/gpu", vendor="nvidia"),),
 )
-def test_a_fixed_preset_differs_by_its_entries_or_its_name(chosen: Any, other: dict[str, str], text: str):
-    wanted = {"preset": "staff"} if chosen is None else {"preset": "lab", "preset_choices": chosen}
-    selections = [validate(each, ONLY) for each in ({"preset": "lab", "preset_choices": other}, wanted)]
-    assert describe_difference(*selections, catalog=ONLY) == text
+
+
+@pytest.mark.parametrize(
+    ("gpus", "text"),
+    [
+        pytest.param({}, "No GPU", id="none"),
+        pytest.param({"counts": {"nvidia.com/gpu": 2}, "gpu": "a100", "types": ("a100",)}, "2 × A100", id="one type"),
+        pytest.param(
+            {"counts": {"nvidia.com/gpu": 1}, "gpu": "", "types": ("t4", "a100", "l4")},
+            "1 × T4, A100 or L4",
+            id="any of some types",
+        ),
+        pytest.param(
+            {"counts": {"nvidia.com/gpu": 1}, "gpu": "", "types": ("t4", "a100", "l4", "h100")},
+            "1 × nvidia.com/gpu of any type",
+            id="any of many types",
+        ),
+        pytest.param(
+            {"counts": {"nvidia.com/gpu": 1}, "gpu": "k80", "types": ("k80",)}, "1 × K80", id="a type that is taken out"
+        ),
+        pytest.param({"counts": {"x.io/tpu": 4}, "gpu": ""}, "4 × x.io/tpu of any type", id="unknown type"),
+        pytest.param(
+            {"counts": {"nvidia.com/gpu": 1, "amd.com/gpu": 2}, "gpu": ""},
+            "3 × amd.com/gpu, nvidia.com/gpu of any type",
+            id="several resources",
+        ),
+    ],
+)
+def test_a_profile_says_which_gpus_it_gives(gpus: dict[str, Any], text: str):
+    assert describe_candidate(Candidate(gpus=PodGPUs(**gpus)), OFFERED) == text
+
+
+@pytest.mark.parametrize(
+    ("amounts", "text"),
+    [
+        pytest.param({}, "1 × A100", id="none"),
+        pytest.param({"cpu": (8000, 1000), "memory": (32 * GIB, GIB)}, "1 × A100 · 8 CPUs · 32 GiB", id="limits"),
+        pytest.param(
+            {"cpu": (8000, 8000), "memory": (0, 32 * GIB)}, "1 × A100 · 8 CPUs · at least 32 GiB", id="one request"
+        ),
+        pytest.param({"cpu": (0, 500)}, "1 × A100 · at least 0.5 CPU", id="request"),
+    ],
+)
+def test_a_profile_says_which_amounts_it_gives(amounts: dict[str, Any], text: str):
+    a100 = PodGPUs(counts={"nvidia.com/gpu": 1}, gpu="a100", types=("a100",))
+    assert describe_candidate(Candidate(gpus=a100, **amounts), OFFERED) == text

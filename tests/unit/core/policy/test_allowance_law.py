@@ -9,19 +9,30 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import Catalog
-from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.catalog.policy_model import (
+    UNLIMITED,
+    Access,
+    AccessKey,
+    AmountRange,
+    GPUPool,
+    GPUTypeRule,
+    Person,
+    Policy,
+    Rule,
+)
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.request.pod_requirements import place
-from gpuspawner.core.request.selection import Selection, build_options, find_invalid_presets, validate
+from gpuspawner.core.request.selection import Selection, build_options, find_preset_errors, validate
 from tests.unit.core.policies import CATALOG, GIB, HOUR_S, catalog
 
 CODES = {
     *("gpu_not_allowed", "image_not_allowed", "custom_image_not_allowed", "gpu_quota", "server_quota", "pool_quota"),
     *("namespace_quota", "cpu_not_allowed", "memory_not_allowed", "run_time_not_allowed", "policy_unreadable"),
+    "preset_not_allowed",
 }
 GROUPS = ("ml", "physics", "art", "probation")
 SLUGS = st.sampled_from(["t4", "a100", "either", "*"])
@@ -58,8 +69,8 @@ def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
 
 def startable(full: Catalog) -> Catalog:
     """Return a catalog without presets that no user could start, as every catalog is."""
-    wrong = find_invalid_presets(full.presets, full)
-    return replace(full, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
+    errors = find_preset_errors(full.presets, full)
+    return replace(full, presets={slug: preset for slug, preset in full.presets.items() if slug not in errors})
 
 
 POOLS = st.builds(
@@ -82,8 +93,17 @@ PLAIN = st.builds(
     default=PLAIN_RULES,
     groups=st.fixed_dictionaries({"ml": PLAIN_RULES, "art": PLAIN_RULES, "probation": PLAIN_DENIALS}),
 )
+RESTRICTED: list[AccessKey] = [
+    *(("image", slug) for slug in CATALOG.images),
+    *(("gpu", slug) for slug in CATALOG.gpus),
+    *(("preset", slug) for slug in CATALOG.presets),
+]
+ACCESS = st.builds(
+    Access, groups=st.frozensets(st.sampled_from(GROUPS)), users=st.frozensets(st.sampled_from(["ada", "bob"]))
+)
 POLICIES = st.builds(
     Policy,
+    access=st.just({}) | st.dictionaries(st.sampled_from(RESTRICTED), ACCESS, max_size=3),
     default=rules(),
     groups=st.fixed_dictionaries({}, optional={"ml": rules(), "art": rules(), "probation": rules(deny=True)}),
     users=st.fixed_dictionaries({}, optional={"ada": rules() | rules(deny=True)}),

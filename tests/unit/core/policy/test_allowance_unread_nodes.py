@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, OwnAmount, OwnResources, Preset
+from gpuspawner.core.catalog.model import Bounds, OwnAmount, OwnResources
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Rule
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import PolicyError, SelectionError
@@ -52,30 +52,6 @@ def test_what_a_rule_caps_is_capped(options: Any, millis: int, gibs: int):
         "limits.memory": gibs * GIB,
         "requests.memory": gibs * GIB,
     }
-
-
-@pytest.mark.parametrize(
-    ("options", "denied"),
-    [
-        ({"cpu": 4, "memory": "4G"}, []),
-        ({"cpu": 5, "memory": "4G"}, ["cpu_not_allowed"]),
-        ({"cpu": "unlimited", "memory": "unlimited"}, ["cpu_not_allowed", "memory_not_allowed"]),
-        ({"cpu_guarantee": 1, "memory": "1M"}, []),
-    ],
-)
-def test_a_fixed_preset_is_capped_before_a_node_is_known(options: Any, denied: list[str]):
-    fixed = Preset(slug="p", display_name="P", options=options, overrides={"default_url": "/lab"})
-    limits = unread(CAPPED, presets={"p": fixed})
-    if denied:
-        assert refused({"preset": "p"}, limits) == (PolicyError, denied)
-    else:
-        assert (amounts({"preset": "p"}, limits)["limits.cpu"] or 0) <= 4000
-    assert ("p" in limits.catalog.presets) == (not denied)
-
-
-def test_a_fixed_preset_with_a_type_that_nodes_may_add_may_be_valid_later():
-    fixed = Preset(slug="p", display_name="P", options={"gpu": "l4"}, overrides={"default_url": "/lab"})
-    assert refused({"preset": "p"}, unread(presets={"p": fixed}))[0] is UnreadClusterError
 
 
 def test_a_rules_least_amount_holds_with_its_largest():

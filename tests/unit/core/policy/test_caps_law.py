@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.model import NO_AMOUNT, GPUType, OwnAmount, OwnResources
-from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Policy
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AccessKey, AmountRange, Policy
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
@@ -136,6 +136,7 @@ def list_broken_limits(admission: Admission, limits: Allowance) -> list[str]:
     if policy is not None:
         kept["groups"] = limits.person.groups is not None or not policy.depends_on_groups
         kept |= _check_images(admission, limits)
+        kept |= {f"access to {key}": policy.admits(limits.person, *key) for key in _list_restricted(admission)}
     kept |= dict(_check_amounts(admission, limits))
     if admission.gpu is not None:
         kept |= dict(_check_gpus(admission.gpu, admission.selection.gpu_count, limits))
@@ -146,6 +147,13 @@ def list_broken_limits(admission: Admission, limits: Allowance) -> list[str]:
     ends_after_s = admission.placement.run_time_s or UNLIMITED
     kept["run time"] = all(ends_after_s <= each for each in lengths if each is not None)
     return [name for name, is_kept in kept.items() if not is_kept]
+
+
+def _list_restricted(admission: Admission) -> Iterator[AccessKey]:
+    if admission.selection.custom_image is None:
+        yield "image", admission.selection.image
+    if admission.gpu is not None:
+        yield from (("gpu", gpu.slug) for gpu in (admission.gpu, *admission.gpu.members))
 
 
 def _check_images(admission: Admission, limits: Allowance) -> dict[str, bool]:

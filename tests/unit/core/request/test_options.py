@@ -9,18 +9,23 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.options import (
+    MAX_FIELDS,
+    UNLISTED,
     check_size,
+    name_option_field,
     parse_form,
     parse_query,
     read_typed_amounts,
     split_form,
     split_options,
+    split_profile_fields,
     split_query,
 )
 
 ANYTHING = st.dictionaries(
     st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
     | st.sampled_from(["start_preset", "opt-gpu", "preset", "v", "_xsrf"])
+    | st.sampled_from(["profile", "profile-option-a--b", "profile-option-a--b--unlisted-choice"])
     | st.text(max_size=10),
     st.lists(st.text(max_size=250), max_size=3)
     | st.text()
@@ -78,8 +83,8 @@ def test_options_of_a_usual_size_are_not_refused(options: object):
     check_size(options)
 
 
-@pytest.mark.parametrize("read", [parse_form, parse_query])
-@pytest.mark.parametrize("name", ["image{}", "preset:small:size{}", "opt-cpu{}"])
+@pytest.mark.parametrize("read", [parse_form, parse_query, split_profile_fields])
+@pytest.mark.parametrize("name", ["image{}", "profile-option-small--size{}", "opt-cpu{}"])
 def test_a_form_or_link_with_more_fields_than_any_form_is_refused_by_their_number(read: Any, name: str):
     sent = {name.format(number): ["x"] for number in range(100_000)}
     began = time.thread_time()
@@ -87,7 +92,7 @@ def test_a_form_or_link_with_more_fields_than_any_form_is_refused_by_their_numbe
     assert (found, time.thread_time() - began < 0.05) == ({"": "too_large"}, True)
 
 
-@pytest.mark.parametrize("name", ["image{}", "preset:small:size{}", "opt-cpu{}"])
+@pytest.mark.parametrize("name", ["image{}", "profile-option-small--size{}", "opt-cpu{}"])
 @pytest.mark.parametrize(
     "split",
     [
@@ -261,3 +266,90 @@ def test_a_sites_own_fields_of_a_form_are_split_off_and_the_image_stays():
     form = {"image": ["pytorch"], "course": ["ml"], "days": ["mon", "tue"], "file_file": [{"body": b""}]}
     own = {"image": ["pytorch"], "file_file": [{"body": b""}]}
     assert split_form(form, ["image", "course", "days"]) == (own, {"course": "ml", "days": ["mon", "tue"]})
+
+
+SIZE, IMAGE_LIST = (name_option_field("lab", option) for option in ("size", "image"))
+IMAGE_TEXT = name_option_field("lab", f"image{UNLISTED}")
+
+
+def test_the_fields_of_options_are_those_of_kubespawners_form():
+    assert (SIZE, IMAGE_TEXT) == ("profile-option-lab--size", "profile-option-lab--image--unlisted-choice")
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({SIZE: ["l"]}, {}, id="an option without a profile"),
+        pytest.param({"profile": [""], SIZE: ["l"]}, {}, id="no profile"),
+        pytest.param({"profile": ["lab"]}, {"profile": ["lab"]}, id="a profile"),
+        pytest.param({"profile": [" lab "], SIZE: [" l "]}, {"profile": ["lab"], SIZE: ["l"]}, id="spaces"),
+        pytest.param({"profile": "lab", SIZE: "l"}, {"profile": ["lab"], SIZE: ["l"]}, id="texts that are no lists"),
+        pytest.param({"profile": ["lab", "lab"], SIZE: []}, {"profile": ["lab"]}, id="the same twice"),
+        pytest.param(
+            {"profile": ["lab"], name_option_field("labs", "size"): ["l"], "cpu": ["4"], "_xsrf": ["x"]},
+            {"profile": ["lab"]},
+            id="fields that are not the profile's",
+        ),
+        pytest.param(
+            {"profile": ["lab"], IMAGE_LIST: ["torch"], IMAGE_TEXT: ["a/b:1"]},
+            {"profile": ["lab"], IMAGE_LIST: ["torch"]},
+            id="a text beside a choice that is picked",
+        ),
+        pytest.param(
+            {"profile": ["lab"], IMAGE_LIST: [""], IMAGE_TEXT: ["a/b:1"]},
+            {"profile": ["lab"], IMAGE_TEXT: ["a/b:1"]},
+            id="a text beside a choice that is not",
+        ),
+        pytest.param(
+            {"profile": ["lab"], IMAGE_TEXT: ["a/b:1"]}, {"profile": ["lab"], IMAGE_TEXT: ["a/b:1"]}, id="a text alone"
+        ),
+        pytest.param({"profile": ["lab"], IMAGE_LIST: [""], IMAGE_TEXT: [" "]}, {"profile": ["lab"]}, id="no text"),
+    ],
+)
+def test_a_profile_is_sent_with_its_own_fields_alone(form: Any, expected: dict[str, list[str]]):
+    assert split_profile_fields(form)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        pytest.param({"profile": ["a", "b"]}, {"profile": "conflict"}, id="two profiles"),
+        pytest.param({"profile": ["x" * 201]}, {"profile": "too_long"}, id="long profile"),
+        pytest.param({"profile": [b"lab"]}, {"profile": "wrong_type"}, id="profile of bytes"),
+        pytest.param({"profile": ["lab"], SIZE: ["s", "l"]}, {SIZE: "conflict"}, id="two choices"),
+        pytest.param({"profile": ["lab"], IMAGE_TEXT: ["x" * 521]}, {IMAGE_TEXT: "too_long"}, id="long text"),
+        pytest.param(
+            {"profile": ["lab"], SIZE: [None], IMAGE_LIST: [{"body": b""}]},
+            {SIZE: "wrong_type", IMAGE_LIST: "wrong_type"},
+            id="no texts",
+        ),
+        pytest.param(
+            {"profile": ["lab"], **{f"x{number}": ["x"] for number in range(MAX_FIELDS)}},
+            {"": "too_large"},
+            id="too many",
+        ),
+    ],
+)
+def test_fields_of_a_profile_that_kubespawners_form_never_sends_are_refused(form: Any, expected: dict[str, str]):
+    assert codes(split_profile_fields, form) == expected
+
+
+def test_an_image_may_be_as_long_in_a_profile_as_in_its_own_field():
+    form = {"profile": ["lab"], IMAGE_TEXT: ["x" * 520]}
+    assert split_profile_fields(form) == (form, {})
+
+
+def test_fields_of_profiles_are_no_matter_where_no_profile_is_started():
+    form = {"image": ["plain"], "profile": [""], SIZE: ["s", "l"], IMAGE_TEXT: ["x" * 9999]}
+    assert split_profile_fields(form) == ({}, {"image": ["plain"]})
+
+
+@given(ANYTHING)
+def test_whatever_is_sent_becomes_fields_of_a_profile_or_a_selection_error(sent: dict[str, object]):
+    try:
+        fields, _ = split_profile_fields(sent)
+    except SelectionError:
+        return
+    assert fields == {} or "profile" in fields
+    assert all(len(texts) == 1 and isinstance(texts[0], str) and texts[0] for texts in fields.values())

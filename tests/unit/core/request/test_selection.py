@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
-from gpuspawner.core.catalog.software import read_platform
+from gpuspawner.core.catalog.software import index_images, read_platform
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.core.request.presets import index_images
 from gpuspawner.core.request.selection import (
     Selection,
     build_options,

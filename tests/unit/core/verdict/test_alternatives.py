@@ -8,25 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.model import (
-    Bounds,
-    Catalog,
-    GPUType,
-    Image,
-    ImageInput,
-    Preset,
-    PresetChoice,
-    PresetVariant,
-    UnitKind,
-)
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, UnitKind
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.request.selection import Selection, build_options, validate
-from gpuspawner.core.verdict.alternatives import (
-    MAX_FIT_CHECKS,
-    find_alternatives,
-    list_other_types,
-    list_preset_variants,
-)
+from gpuspawner.core.verdict.alternatives import MAX_FIT_CHECKS, find_alternatives, list_other_types
 
 GIB = 1 << 30
 
@@ -188,11 +173,6 @@ def test_nothing_is_returned_where_nothing_fits():
     assert found(WANTED, lambda _choice: False) == []
 
 
-def test_nothing_takes_the_place_of_a_fixed_preset():
-    fixed = replace(WANTED, preset="p")
-    assert (found(fixed, lambda _choice: True), list_other_types(fixed, CATALOG)) == ([], [])
-
-
 def test_a_server_without_a_gpu_takes_less():
     wanted = Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB)
     assert found(wanted, lambda choice: choice.cpu_millis < 8000) == [{"cpu_millis": 7500}]
@@ -290,23 +270,3 @@ def test_answers_that_make_no_sense_do_no_harm(wanted: Selection, random: Any):
         return answer
 
     assert set(find_alternatives(wanted, CATALOG, fits=fits)) <= set(yes)
-
-
-def test_a_preset_with_another_entry_keeps_the_image_that_is_named():
-    sizes, images = (
-        PresetChoice(
-            name=name,
-            display_name=name,
-            entries={slug: PresetVariant(slug=slug, display_name=slug, options=own) for slug, own in entries.items()},
-            custom_image=image,
-        )
-        for name, entries, image in (
-            ("size", {"small": {"memory": "4G"}, "large": {"memory": "8G"}}, None),
-            ("image", {"own": {}}, ImageInput()),
-        )
-    )
-    lab = Preset(slug="lab", display_name="Lab", choices={"size": sizes, "image": images})
-    offered = replace(CATALOG, presets={"lab": lab}, only_presets=True)
-    selection = validate({"preset": "lab", "custom_image": "quay.io/acme/own:1"}, offered)
-    found = [(dict(each.preset_choices), each.custom_image) for each in list_preset_variants(selection, offered)]
-    assert found == [({"size": "large"}, "quay.io/acme/own:1"), ({"size": "small", "image": "own"}, None)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, PresetChoice, PresetVariant
-from gpuspawner.core.request.selection import find_invalid_presets
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
+from gpuspawner.core.request.selection import find_preset_errors
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 from gpuspawner.core.warnings.presets_and_policy import find_preset_warnings
 
@@ -28,7 +28,7 @@ def presets(**options: dict[str, Any]) -> dict[str, Preset]:
 
 def test_presets_that_can_be_started_are_not_flagged():
     fine = presets(small={"cpu": 2}, train={"gpu": "t4", "gpu_count": 4})
-    assert (find_invalid_presets(fine, CATALOG), find_preset_warnings(fine, CATALOG)) == ({}, ())
+    assert (find_preset_errors(fine, CATALOG), find_preset_warnings(fine, CATALOG)) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -52,26 +52,6 @@ def test_a_preset_that_cannot_is_flagged_with_all_reasons(options: dict[str, Any
             presets=("train",),
         ),
     )
-
-
-def test_an_entry_of_a_preset_that_cannot_be_started_is_flagged():
-    t4, a100 = (PresetVariant(slug=slug, display_name=slug, options={"gpu": slug}) for slug in ("t4", "a100"))
-    both = PresetChoice(name="gpu", display_name="GPU", entries={"a100": a100, "t4": t4})
-    gone = replace(both, entries={"a100": a100})
-    found = find_preset_warnings(
-        {
-            slug: Preset(slug=slug, display_name=slug, choices={"gpu": each})
-            for slug, each in (("p", both), ("q", gone))
-        },
-        CATALOG,
-    )
-    assert [(flag.presets, flag.message) for flag in found] == [
-        (("q",), "Not in the form at the moment. There is no GPU type 'a100'."),
-        (
-            ("p",),
-            "The entry 'a100' of the choice 'gpu' is not in the form at the moment. There is no GPU type 'a100'.",
-        ),
-    ]
 
 
 def test_other_types_do_not_change_the_warning():

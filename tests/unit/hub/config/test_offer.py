@@ -75,8 +75,8 @@ def test_wrong_settings_are_an_error_each_time(offers: OfferFactory):
 
 
 def test_no_settings_are_empty(offers: OfferFactory):
-    assert offers.parse({}).is_empty
-    assert not offers.parse(SETTINGS).is_empty
+    assert offers.parse({}).changed == frozenset()
+    assert offers.parse(SETTINGS).changed == SETTINGS.keys()
 
 
 @pytest.fixture

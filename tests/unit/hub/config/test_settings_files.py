@@ -131,14 +131,14 @@ def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_reported(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     path = tmp_path / "a.yaml"
-    path.write_text("presets: {small: {kubespawner_override: {start_timeout: 60}}}")
+    path.write_text("images: {small: {image: a, kubespawner_override: {start_timeout: 60}}}")
     settings = follow(tmp_path)
     parsed = settings.parse(BASE)
-    path.write_text("presets: {small: {kubespawner_override: {start_timeout: 60, tolerations: [gpu]}}}")
+    path.write_text("images: {small: {image: a, kubespawner_override: {start_timeout: 60, tolerations: [gpu]}}}")
     hours.now_s += 10
     assert settings.parse(BASE) is parsed
     ((_, message),) = told(caplog)
-    assert "presets.small.kubespawner_override.tolerations: does not make a valid pod: " in message
+    assert "images.small.kubespawner_override.tolerations: does not make a valid pod: " in message
 
 
 def test_another_mistake_is_logged_and_so_is_its_end(

@@ -46,7 +46,7 @@ def test_the_example_of_a_trait_can_be_set(name: str):
 
 
 def test_the_examples_are_right_together():
-    assert not Settings.parse({name: example(name) for name in SETTING_TRAITS}).is_empty
+    assert Settings.parse({name: example(name) for name in SETTING_TRAITS}).changed
 
 
 def test_null_is_the_same_as_nothing():
@@ -59,7 +59,6 @@ def test_null_is_the_same_as_nothing():
         "shared_memory": {},
         "priorities": {},
         "presets": {},
-        "only_presets": False,
         "policy": {},
         "pools": {},
         "accelerators": {},
@@ -70,7 +69,7 @@ def test_null_is_the_same_as_nothing():
 
 
 def test_without_configuration_the_settings_are_empty():
-    assert Settings.parse(GPUSpawnerTraits().collect_settings()).is_empty
+    assert Settings.parse(GPUSpawnerTraits().collect_settings()).changed == frozenset()
 
 
 def test_no_name_of_ours_takes_the_place_of_one_of_kubespawners_by_accident():

@@ -51,7 +51,7 @@ class User:
         self.servers = servers
         self.spawner = SimpleNamespace(
             hub=hub,
-            shows_own_form=profile_list is None,
+            has_fields=profile_list is None,
             profile_list=profile_list,
             language=language,
             log=log,
@@ -299,7 +299,7 @@ async def test_the_last_choice_of_a_profile_is_shown_by_its_name():
 
 async def test_nothing_is_shown_to_users_of_another_spawner():
     user = User(make_server(pod=make_pod()))
-    del user.spawner.shows_own_form
+    del user.spawner.has_fields
     assert await render(user) == ""
 
 

@@ -218,46 +218,12 @@ async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
     assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW, "arm": Outcome.UNKNOWN}
 
 
-def in_pool(pool: str, **keys: Any) -> dict[str, Any]:
-    """Return a fixed preset with 4 GPUs on the nodes of a pool."""
-    selector = {"node_selector": {"pool": pool}}
-    return {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G", "kubespawner_override": selector, **keys}
-
-
 def put_pools(server: WatchServer) -> None:
     for pool in ("full", "free"):
         labels = {"nvidia.com/gpu.product": A100, "pool": pool}
         server.put(NODES, node(f"{pool}-1", labels, **{"nvidia.com/gpu": "4"}))
     server.put(NODES, node("cpu-1"))
     server.put(PODS, pod("other", on="full-1", gpus=2))
-
-
-async def test_a_fixed_preset_is_judged_with_its_override(make_spawner: MakeSpawner, server: WatchServer):
-    put_pools(server)
-    presets = {pool: in_pool(pool) for pool in ("full", "free", "none")}
-    entries = {pool: {"kubespawner_override": {"node_selector": {"pool": pool}}} for pool in ("free", "full")}
-    presets["entry"] = in_pool("none", choices={"pool": {"entries": entries}})
-    spawner = make_spawner(settings={**CLOSED, "presets": presets})
-    expected = {"full": Outcome.WAITS, "free": Outcome.NOW, "none": Outcome.NEVER, "entry": Outcome.NOW}
-    assert await outcomes(spawner, None) == expected
-    for options, outcome in (
-        *(({"preset": slug}, outcome) for slug, outcome in expected.items()),
-        ({"preset": "entry", "preset_choices": {"pool": "full"}}, Outcome.WAITS),
-    ):
-        found = (await live(spawner, options)).verdict
-        assert found is not None
-        assert found.outcome is outcome
-
-
-async def test_nothing_takes_the_place_of_a_fixed_preset(make_spawner: MakeSpawner, server: WatchServer):
-    put_pools(server)
-    presets = {"full": in_pool("full")}
-    spawner = make_spawner(settings={**SETTINGS, "presets": presets})
-    found = await live(spawner, {"preset": "full"})
-    assert (found.verdict and found.verdict.outcome, found.alternatives) == (Outcome.WAITS, ())
-    offer = await spawner.make_offer()
-    selection = validate({"preset": "full"}, offer.catalog)
-    assert await find_startable_alternatives(spawner, offer, selection=selection) == ()
 
 
 async def test_presets_get_no_verdict_while_it_is_unknown(make_spawner: MakeSpawner, server: WatchServer):

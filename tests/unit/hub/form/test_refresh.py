@@ -37,7 +37,7 @@ def changes(updates: FormUpdates, view: FormView, since: str = "") -> Any:
 def test_a_form_that_is_not_known_gets_all():
     found = changes(FormUpdates(), with_types(T4, MI210), since="0" * 32)
     assert [row[0] for row in found["gpus"]["rows"]] == ["t4", "mi210"]
-    assert {"values", "verdict", "images", "presets", "fixed_presets", "policy", "capacity_notice"} <= found.keys()
+    assert {"values", "verdict", "images", "presets", "profiles", "policy", "capacity_notice"} <= found.keys()
 
 
 def test_a_form_that_has_everything_gets_nothing():

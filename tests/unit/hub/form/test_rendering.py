@@ -17,13 +17,13 @@ from tests.unit.hub.views import (
     BLOCKED,
     CUSTOM,
     ERRORS,
-    FIXED,
     HOSTILE,
     LIMITED,
     MISFIT,
     MORE,
     NEVER,
-    ONLY_PRESETS,
+    ONLY_PROFILES,
+    PROFILES,
     T4,
     VERDICT,
     VIEW,
@@ -67,10 +67,10 @@ STATES = {
     "more, with an error": WRONG,
     "limits": LIMITED,
     "blocked": BLOCKED,
-    "fixed presets": FIXED,
-    "only presets": ONLY_PRESETS,
-    "only presets, with an error": replace(ONLY_PRESETS, errors={"start_preset": "There is no such image."}),
-    "no preset at all": replace(ONLY_PRESETS, presets=()),
+    "profiles": PROFILES,
+    "only profiles": ONLY_PROFILES,
+    "no profile at all": replace(ONLY_PROFILES, profiles=()),
+    "profiles that cannot be loaded": replace(ONLY_PROFILES, profiles=(), profiles_problem="Ask an admin."),
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -79,9 +79,9 @@ every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
 @every_state
 def test_the_form_sends_only_the_fields_of_the_contract(view: FormView):
     names = {str(control["name"]) for control in page(view).select("[name]")}
-    in_presets = {name for name in names if name.startswith(("preset:", "preset-image:"))}
-    fields = {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", *RARER, "start_preset"}
-    assert names - in_presets <= fields
+    in_profiles = {name for name in names if name.startswith("profile-option-") or name == HOSTILE}
+    fields = {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", *RARER, "start_preset", "profile"}
+    assert names - in_profiles <= fields
 
 
 @every_state
@@ -455,7 +455,7 @@ ASKED = replace(VIEW, asked="", facts=(FactView(name="image", label="Image", tex
 
 @every_asset
 def test_every_asset_is_in_the_form(file: Path):
-    view = {"policy": LIMITED, "presets": FIXED, "asked": ASKED}.get(file.stem, VIEW)
+    view = {"policy": LIMITED, "profiles": PROFILES, "asked": ASKED}.get(file.stem, VIEW)
     assert file.read_text().strip() in render(view)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, PresetChoice, PresetVariant
+from gpuspawner.core.catalog.model import Catalog, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics.registry import METRICS_PREFIX
 from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_gpu, note_pod
@@ -197,40 +197,3 @@ def test_only_types_that_are_offered_have_a_name(options: object, label: str):
 def test_a_default_gpu_counts_for_who_chooses_none(options: object, label: str):
     presets = {"plain": Preset(slug="plain", display_name="Plain", options={})}
     assert find_gpu_label(options, replace(CATALOG, default_gpus=(("meter", 1),), presets=presets)) == label
-
-
-FIXED = Preset(
-    slug="fixed",
-    display_name="Fixed",
-    options={"gpu": "meter"},
-    choices={
-        "size": PresetChoice(
-            name="size",
-            display_name="Size",
-            entries={
-                "one": PresetVariant(slug="one", display_name="One"),
-                "none": PresetVariant(slug="none", display_name="None", options={"gpu": None}),
-            },
-        )
-    },
-)
-
-
-@pytest.mark.parametrize(
-    ("options", "label"),
-    [
-        ({"preset": "fixed"}, "meter"),
-        ({}, "meter"),
-        (None, "meter"),
-        ({"preset": "fixed", "preset_choices": {"size": "none"}}, "none"),
-        ({"preset": "fixed", "preset_choices": {"size": "two"}}, "meter"),
-        ({"preset": "fixed", "preset_choices": {"size": ["none"]}}, "meter"),
-        ({"preset": "fixed", "preset_choices": "size"}, "meter"),
-        ({"preset": "fixed", "gpu": "mine"}, "meter"),
-        ({"preset": "gone"}, "none"),
-    ],
-    ids=["preset", "default", "nothing", "entry", "no_entry", "list", "text", "field", "gone"],
-)
-def test_a_fixed_preset_counts_for_the_type_of_its_entries(options: object, label: str):
-    catalog = replace(CATALOG, presets={"fixed": FIXED}, only_presets=True, default_gpus=())
-    assert label == find_gpu_label(options, catalog)

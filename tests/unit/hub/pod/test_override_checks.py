@@ -16,11 +16,11 @@ from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.spawner import GPUSpawner
 
 BRACES = "has a template that KubeSpawner cannot expand; write braces of a text twice"
-SMALL = "presets.small.kubespawner_override"
+SMALL = "images.small.kubespawner_override"
 
 
-def with_preset(override: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"presets": {"small": {"kubespawner_override": override, **more}}}
+def with_image(override: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"images": {"small": {"image": "small:1", "kubespawner_override": override, **more}}}
 
 
 def find_problems(settings: dict[str, Any]) -> list[tuple[str, str]]:
@@ -50,9 +50,9 @@ def find_problems(settings: dict[str, Any]) -> list[tuple[str, str]]:
 )
 def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
     before = deepcopy(override)
-    settings = parse_settings(with_preset(override))
+    settings = parse_settings(with_image(override))
     assert override == before
-    assert settings.build_configured().presets["small"].overrides == override
+    assert settings.build_configured().images["small"].overrides == override
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
     ids=["misspelled", "no_trait", "text", "mapping", "number", "list", "item", "key", "template", "variable", "brace"],
 )
 def test_an_override_that_kubespawner_rejects_is_reported(override: dict[str, Any], field: str, message: str):
-    assert [(f"{SMALL}.{field}", message)] == find_problems(with_preset(override))
+    assert [(f"{SMALL}.{field}", message)] == find_problems(with_image(override))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_override_that_kubespawner_rejects_is_reported(override: dict[str, An
 )
 def test_an_override_into_which_no_choice_can_be_merged_is_reported(override: dict[str, Any]):
     (trait,) = override
-    assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_preset(override))]
+    assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_image(override))]
 
 
 QUOTES = "does not make a valid pod: the value of {} must be a text, so it needs quotes"
@@ -138,27 +138,27 @@ QUOTES = "does not make a valid pod: the value of {} must be a text, so it needs
 )
 def test_a_value_that_needs_quotes_is_reported(override: dict[str, Any], name: str):
     (trait,) = override
-    assert [(f"{SMALL}.{trait}", QUOTES.format(name))] == find_problems(with_preset(override))
+    assert [(f"{SMALL}.{trait}", QUOTES.format(name))] == find_problems(with_image(override))
 
 
 def test_a_list_in_the_place_of_a_text_is_reported():
     expected = [(f"{SMALL}.node_selector", "does not make a valid pod: the value of a must be a text")]
-    assert expected == find_problems(with_preset({"node_selector": {"a": ["b"]}}))
+    assert expected == find_problems(with_image({"node_selector": {"a": ["b"]}}))
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
 def test_a_server_needs_time_to_start(seconds: int):
     expected = [(f"{SMALL}.start_timeout", f"must be at least 1, not {seconds}")]
-    assert expected == find_problems(with_preset({"start_timeout": seconds}))
+    assert expected == find_problems(with_image({"start_timeout": seconds}))
 
 
 def test_the_trait_to_blame_is_reported():
-    problems = find_problems(with_preset({"cmd": ["a"], "volumes": [1], "extra_labels": {"a": "{x}"}}))
+    problems = find_problems(with_image({"cmd": ["a"], "volumes": [1], "extra_labels": {"a": "{x}"}}))
     assert [f"{SMALL}.volumes", f"{SMALL}.extra_labels"] == [field for field, _ in problems]
 
 
 def test_values_that_may_be_secrets_are_not_shown():
-    settings = with_preset({"environment": "TOKEN=s3cret", "cmd": {"a": "s3cret"}})
+    settings = with_image({"environment": "TOKEN=s3cret", "cmd": {"a": "s3cret"}})
     assert "s3cret" not in str(find_problems(settings))
 
 
@@ -176,11 +176,11 @@ def test_values_that_may_be_secrets_are_not_shown():
 )
 def test_parts_of_a_secret_with_braces_are_not_shown(trait: str, text: str):
     value = text if trait == "default_url" else {"T": text}
-    assert [(f"{SMALL}.{trait}", BRACES)] == find_problems(with_preset({trait: value}))
+    assert [(f"{SMALL}.{trait}", BRACES)] == find_problems(with_image({trait: value}))
 
 
 def test_a_value_that_is_no_number_is_not_shown():
-    problems = find_problems(with_preset({"supplemental_gids": ["hunter2"]}))
+    problems = find_problems(with_image({"supplemental_gids": ["hunter2"]}))
     assert [(f"{SMALL}.supplemental_gids", "does not make a valid pod")] == problems
 
 
@@ -192,19 +192,15 @@ WRONG = {"kubespawner_override": {"nope": 1}}
     [
         ({"images": {"a": {"image": "a:1", **WRONG}}}, "images.a.kubespawner_override.nope"),
         ({"gpus": {"t4": {"resource": "nvidia.com/gpu", **WRONG}}}, "gpus.t4.kubespawner_override.nope"),
-        (
-            {"presets": {"small": {"choices": {"size": {"entries": {"large": WRONG}}}}}},
-            "presets.small.choices.size.entries.large.kubespawner_override.nope",
-        ),
     ],
-    ids=["image", "gpu", "entry"],
+    ids=["image", "gpu"],
 )
 def test_every_entry_with_overrides_is_checked(settings: dict[str, Any], field: str):
     assert [field] == [each for each, _ in find_problems(settings)]
 
 
 def test_an_entry_that_is_taken_out_is_not_checked():
-    parse_settings({"presets": {"small": {"enabled": False, **WRONG}}})
+    parse_settings({"images": {"small": {"image": "a:1", "enabled": False, **WRONG}}})
 
 
 def test_functions_of_a_python_configuration_are_kept_and_not_called():
@@ -212,7 +208,7 @@ def test_functions_of_a_python_configuration_are_kept_and_not_called():
         raise AssertionError
 
     override = {"modify_pod_hook": hook, "uid": hook, "environment": {"A": hook}}
-    assert parse_settings(with_preset(override)).build_configured().presets["small"].overrides == override
+    assert parse_settings(with_image(override)).build_configured().images["small"].overrides == override
 
 
 class SiteSpawner(GPUSpawner):
@@ -223,10 +219,10 @@ class SiteSpawner(GPUSpawner):
 
 def test_traits_of_a_subclass_may_stand_in_an_override_and_are_checked():
     assert SiteSpawner.class_traits()["desks"].name == "desks"
-    good = with_preset({"lab_name": "optics", "desks": 4, "floor": None})
-    assert parse_settings(good).model.presets["small"].overrides["desks"] == 4
+    good = with_image({"lab_name": "optics", "desks": 4, "floor": None})
+    assert parse_settings(good).model.images["small"].overrides["desks"] == 4
     wrong = {"lab_name": 4, "desks": 0, "desk": 1}
-    assert find_problems(with_preset(wrong)) == [
+    assert find_problems(with_image(wrong)) == [
         (f"{SMALL}.lab_name", "must be a unicode string, not 4"),
         (f"{SMALL}.desks", "must be an int, not 0"),
         (f"{SMALL}.desk", "KubeSpawner has no such trait."),
@@ -236,14 +232,18 @@ def test_traits_of_a_subclass_may_stand_in_an_override_and_are_checked():
 def test_a_class_that_this_process_does_not_know_may_have_any_trait():
     override = {"course_slug_2": "a", "mem_limit": True}
     with pytest.raises(SettingsError) as wrong:
-        parse_settings(with_preset(override), accepts_unknown_traits=True)
+        parse_settings(with_image(override), accepts_unknown_traits=True)
     assert [problem.field for problem in wrong.value.problems] == [f"{SMALL}.mem_limit"]
 
 
 # -- all problems at once ----------------------------------------------------------------------------------------------
 
 GOOD: dict[str, Any] = {
-    "images": {"lab": {"image": "quay.io/a/lab:1"}, "full": {"image": "quay.io/a/full:1", "cuda": "12.8"}},
+    "images": {
+        "lab": {"image": "quay.io/a/lab:1"},
+        "full": {"image": "quay.io/a/full:1", "cuda": "12.8"},
+        "odd": {"image": "quay.io/a/odd:1", "kubespawner_override": {"node_selector": {"pool": "a"}}},
+    },
     "cpu": {"min": 1, "max": 8},
     "memory": {"min": "1G", "max": "16G"},
     "run_time": {"min": "1h", "max": "8h"},
@@ -254,7 +254,6 @@ GOOD: dict[str, Any] = {
     "presets": {
         "small": {"image": "lab", "cpu": 2, "memory": "4G"},
         "large": {"image": "full", "cpu": 8, "memory": "16G", "gpu": "a100", "gpu_count": 2},
-        "odd": {"image": "lab", "cpu": 2, "memory": "4G", "kubespawner_override": {"node_selector": {"pool": "a"}}},
     },
     "policy": {"default": {"gpus": ["t4"]}, "groups": {"ml": {"gpus": ["a100"], "max_gpus": 4}}},
     "pools": {"all": {"groups": ["ml"], "gpus": ["a100"], "max_gpus": 8}},
@@ -271,8 +270,8 @@ MISTAKES: tuple[tuple[str, Any], ...] = (
     ("gpus.T_4", {"resource": "nvidia.com/gpu", "match": {"a": "b"}}),
     ("presets.large.memory", "64G"),
     ("presets.small.image", "labs"),
-    ("presets.odd.kubespawner_override.nodeselector", {}),
-    ("presets.odd.kubespawner_override.volumes", 4),
+    ("images.odd.kubespawner_override.nodeselector", {}),
+    ("images.odd.kubespawner_override.volumes", 4),
     ("policy.groups.ml.max_gpus_per_server", 6),
     ("policy.default.images", []),
     ("pools.all.max_gpus", "many"),

@@ -108,7 +108,8 @@ def test_names_that_are_no_fields_and_bytes_that_are_no_text_do_no_harm():
 
 
 async def test_a_form_that_is_not_ours_gets_its_own_options(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
+    traits = {"profile_list": [{"display_name": "A"}], "profile_form_template": "<p>Ours</p>"}
+    spawner = make_spawner(settings={}, kubespawner=traits)
     query = {"fill-gpu": [b"a100"]}
     spawner.handler = handler(query)
     assert query == {"fill-gpu": [b"a100"]}

@@ -67,23 +67,6 @@ async def test_no_more_memory_is_named_than_is_offered(make_spawner: MakeSpawner
     assert format_exception(error)[0] == f"It <failed>.{advice}"
 
 
-async def test_an_image_that_was_named_in_a_preset_is_replaced_by_its_entries(make_spawner: MakeSpawner):
-    image = {"entries": {"own": {"display_name": "Ours", "image": "minimal"}}, "custom_image": {}}
-    size = {"entries": {"small": {"memory": "4G"}, "large": {"memory": "8G"}}}
-    settings = {**SETTINGS, "presets": {"p": {"choices": {"size": size, "image": image}}}}
-    error = await refused(
-        make_spawner(settings=settings), "image_not_found", {"preset": "p", "custom_image": "acme/own:1"}
-    )
-    assert format_exception(error)[0] == "It <failed>. Try p: Ours instead."
-
-
-@pytest.mark.parametrize("reason", ["image_not_found", "out_of_memory", "rejected_by_node"])
-async def test_nothing_in_a_fixed_preset_can_be_chosen_instead(make_spawner: MakeSpawner, reason: str):
-    presets = {"p": {"memory": "4G", "gpu": "a100", "kubespawner_override": {"default_url": "/lab"}}}
-    spawner = make_spawner(settings={**SETTINGS, "presets": presets})
-    assert format_exception(await refused(spawner, reason, {"preset": "p"})) == ("It <failed>.", None)
-
-
 @pytest.mark.parametrize("reason", ["crashed", "container_config", "hook_failed", "refused_by_admission"])
 async def test_where_no_choice_would_help_none_is_named(make_spawner: MakeSpawner, reason: str):
     assert format_exception(await refused(make_spawner(), reason)) == ("It <failed>.", None)

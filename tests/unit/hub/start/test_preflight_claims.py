@@ -174,7 +174,7 @@ async def test_with_a_profile_list_alone_no_claim_of_a_refused_start_is_left_beh
 ):
     server.answers["POST", PODS] = refusal(403)
     spawner = make_spawner(settings=settings, kubespawner={**HOME, "profile_list": [{"display_name": "A"}]})
-    assert not spawner.shows_own_form
+    assert not spawner.has_fields
     with pytest.raises(ClusterFailure):
         await spawner.start()
     changes = [each.method for each in server.requests if each.path in {FOLDER, CLAIM} and each.method != "GET"]

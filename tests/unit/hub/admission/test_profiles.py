@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.text.i18n import use_language
+from gpuspawner.hub.admission.profiles import check_profile, find_profile_name, format_profile_name
 from gpuspawner.hub.errors import RefusedProfile, RefusedStart
-from gpuspawner.hub.form.profiles import check_profile, find_profile_name
 from gpuspawner.hub.request.languages import load_languages
 
 SIZE = {"choices": {"small": {"display_name": "Small", "default": True}, "big": {"display_name": "Big"}}}
@@ -58,7 +58,7 @@ def refuse_type(_: object) -> None:
     ],
 )  # fmt: skip
 def test_a_choice_that_is_offered_has_the_name_of_its_profile(options: Any, name: str):
-    assert check_profile(options, PROFILES, validate=accept) == name
+    assert format_profile_name(check_profile(options, PROFILES, validate=accept)) == name
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,13 @@ def test_another_error_of_kubespawners_check_is_a_mistake_and_stays_so():
 @pytest.mark.parametrize("profiles", [None, [], ()], ids=["none", "empty", "tuple"])
 @pytest.mark.parametrize("options", [{}, {"profile": "small"}, None])
 def test_without_profiles_there_is_no_name(profiles: Any, options: Any):
-    assert check_profile(options, profiles, validate=accept) == ""
+    assert check_profile(options, profiles, validate=accept) == {}
 
 
 def test_of_two_profiles_with_one_slug_the_first_is_chosen_as_by_kubespawner():
     twin = {"display_name": "Twin", "slug": "small", "profile_options": {"size": {"choices": {"odd": {}}}}}
-    assert check_profile({"profile": "small", "size": "big"}, [*PROFILES, twin], validate=accept) == "Small server"
+    chosen = check_profile({"profile": "small", "size": "big"}, [*PROFILES, twin], validate=accept)
+    assert format_profile_name(chosen) == "Small server"
 
 
 def test_a_long_or_hostile_value_is_shortened_and_stays_one_line():
@@ -166,11 +167,12 @@ def test_the_default_is_kubespawners_also_where_profiles_share_a_slug():
         {"display_name": "First", "slug": "same"},
         {"display_name": "Second", "slug": "same", "default": True, "profile_options": options},
     ]
-    assert check_profile({}, profiles, validate=accept) == "Second"
+    assert format_profile_name(check_profile({}, profiles, validate=accept)) == "Second"
     with pytest.raises(RefusedProfile):
         check_profile({"tag--unlisted-choice": "x/y"}, profiles, validate=accept)
 
 
 def test_a_name_with_markup_is_text():
     profiles = [{"display_name": "<b>R &amp; D</b>", "slug": "rd", "default": True}]
-    assert (check_profile({}, profiles, validate=accept), find_profile_name(profiles, "rd")) == ("R & D", "R & D")
+    chosen = check_profile({}, profiles, validate=accept)
+    assert (format_profile_name(chosen), find_profile_name(profiles, "rd")) == ("R & D", "R & D")

@@ -1,6 +1,7 @@
-// Fixed presets: cards that have lists and a button of their own. Only sent where there are any; comes after display.js.
+// Profiles: cards that have lists and a button of their own. Only sent where there are any; comes after display.js.
 
 const MOST_SENT = 6000; // as the hub takes it: hub/request/context.py
+const UNLISTED = "--unlisted-choice"; // as KubeSpawner names the text field of an option
 
 /** A card's fields: name → text; those that the server has filled in if `isLoaded`, else those that are there now. */
 function heldBy(card, isLoaded) {
@@ -8,8 +9,8 @@ function heldBy(card, isLoaded) {
   return Object.fromEntries(all(card, "select, input").map((field) => [field.name, isLoaded ? loaded(field) : field.value.trim()]));
 }
 
-// A preset that the server no longer offers.
-const GONE_PRESET = { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
+// A profile that the server no longer offers.
+const GONE_PROFILE = { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
 
 /** The texts of a card: the choice, and its verdict. */
 function loadedFor(card) {
@@ -28,15 +29,12 @@ function toldFor({ fields, outlook, summary, is_denied: isDenied }) {
   return { about: JSON.stringify(fields), outcome: "", sentence: "", ...outlook, holds: summary, isDenied };
 }
 
-/** The lists and text fields of a card as a query: `preset_choices`, and `custom_image` where a text field is used. */
-export function choicesOf(preset, held) {
-  const [choices, query] = [[], { preset }];
+/** The options of a card as a query, as KubeSpawner names them; a text counts only where its list leaves it to the person. */
+export function optionsOf(profile, held) {
+  const query = { profile };
   for (const [name, text] of Object.entries(held)) {
-    const [kind, , choice] = name.split(":");
-    if (kind === "preset" && text) choices.push(`${choice}:${text}`);
-    if (kind === "preset-image" && text && !held[`preset:${preset}:${choice}`]) query.custom_image ??= text;
+    if (text && !(name.endsWith(UNLISTED) && held[name.slice(0, -UNLISTED.length)])) query[name] = text;
   }
-  if (choices.length) query.preset_choices = choices.join(",");
   return query;
 }
 
@@ -53,15 +51,14 @@ export function sentOf(cards, most = MOST_SENT) {
 
 parts.push((root, data, form) => {
   let { news } = data;
-  const cards = all(root, ".gs-fixed");
+  const cards = all(root, ".gs-profile");
   const told = new Map(cards.map((card) => [card, loadedFor(card)]));
-  const denied = new Map(); // entries that an answer was about, and whether they are out of reach
-  let picked = root.querySelector(".gs-fixed[data-picked]");
+  let picked = root.querySelector(".gs-profile[data-picked]");
 
   /** A list's text field is there where the list leaves it to the person. */
   function showOther(card) {
     all(card, ".gs-other").forEach((other) => {
-      const list = card.querySelector(`select[name="${CSS.escape(other.querySelector("input").name.replace("-image", ""))}"]`);
+      const list = card.querySelector(`select[name="${CSS.escape(other.querySelector("input").name.slice(0, -UNLISTED.length))}"]`);
       other.hidden = Boolean(list?.value);
     });
   }
@@ -70,23 +67,17 @@ parts.push((root, data, form) => {
   function renew() {
     if (news === data.news) return;
     ({ news } = data);
-    if (!news.fixed_presets) return;
+    if (!news.profiles) return;
     cards.forEach((card) => {
-      const fresh = bySlug(news.fixed_presets, card.dataset.preset);
+      const fresh = bySlug(news.profiles, card.dataset.profile);
       if (fresh && !fresh.fields) return; // as it was
-      told.set(card, fresh ? toldFor(fresh) : GONE_PRESET);
-      all(card, "option").forEach((option) => {
-        const [, entries] = fresh?.entries.find(([name]) => name === option.parentElement.name) ?? [];
-        const [, text, isDenied = true] = entries?.find(([slug]) => slug === option.value) ?? [];
-        denied.set(option, isDenied);
-        if (text) write(option, text);
-      });
+      told.set(card, fresh ? toldFor(fresh) : GONE_PROFILE);
     });
   }
 
   function showCard(card, { age, isAsking }) {
     const { about, outcome, sentence, holds, isDenied } = told.get(card);
-    const [line, button] = [card.querySelector(".gs-outlook"), card.querySelector("[name=start_preset]")];
+    const [line, button] = [card.querySelector(".gs-outlook"), card.querySelector("[name=profile]")];
     const isAbout = isDenied || about === JSON.stringify(heldBy(card));
     const isKnown = ["never", "unknown"].includes(outcome) || (age !== null && !ageText(age));
     const shown = form.state ? { outcome: "", sentence: "" } : isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
@@ -97,10 +88,6 @@ parts.push((root, data, form) => {
     if (isAbout && holds) write(card.querySelector(".gs-holds"), holds);
     card.toggleAttribute("data-denied", isDenied);
     button.disabled = isDenied || form.isLeaving();
-    // What is picked stays so until the person picks something else: a disabled one would not be sent.
-    all(card, "option").filter((option) => denied.has(option)).forEach((option) => {
-      option.toggleAttribute("disabled", !option.selected && denied.get(option));
-    });
     showOther(card);
   }
 
@@ -115,13 +102,13 @@ parts.push((root, data, form) => {
     const link = new URL(location.href);
     link.pathname = link.pathname.replace(/(\/spawn)\/.*/, "$1");
     link.hash = "";
-    const query = Object.entries(choicesOf(card.dataset.preset, heldBy(card)));
+    const query = Object.entries(optionsOf(card.dataset.profile, heldBy(card)));
     link.search = new URLSearchParams(query.map(([name, text]) => [data.link_prefix + name, text]));
     copy(link.href, button, root.dataset.links);
   }
 
   form.sent = () => ({
-    ...(picked && { start_preset: picked.dataset.preset }),
+    ...(picked && { profile: picked.dataset.profile }),
     ...sentOf([picked, ...cards.filter((card) => card !== picked)].filter(Boolean).map((card) => heldBy(card))),
   });
   cards.forEach((card) => {
@@ -139,16 +126,16 @@ parts.push((root, data, form) => {
     on(card, "keydown", (event) => {
       if (!/^enter$/i.test(event.key) || event.target.type !== "text") return;
       event.preventDefault(); // the browser would press the form's first button
-      card.querySelector("[name=start_preset]").click();
+      card.querySelector("[name=profile]").click();
     });
   });
   on(document, "submit", ({ submitter }) => setTimeout(() => {
     if (!form.isLeaving()) return;
-    cards.forEach((card) => { card.querySelector("[name=start_preset]").disabled = true; });
-    if (submitter?.closest(".gs-fixed")) write(submitter, t("Starting…"));
+    cards.forEach((card) => { card.querySelector("[name=profile]").disabled = true; });
+    if (submitter?.closest(".gs-profile")) write(submitter, t("Starting…"));
   }));
   on(window, "pageshow", ({ persisted }) => {
-    if (persisted) all(root, ".gs-fixed [name=start_preset]").forEach((button) => write(button, t("Start")));
+    if (persisted) all(root, ".gs-profile [name=profile]").forEach((button) => write(button, t("Start")));
   });
   // Enter in a field of the form itself starts what the fields say, as without such cards.
   if (!root.dataset.only && !data.policy?.blocked) root.querySelector("button").disabled = false;

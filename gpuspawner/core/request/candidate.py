@@ -1,0 +1,61 @@
+"""Reads from a finished pod what a start asks for, whoever has described the pod: KubeSpawner's profile or a form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuspawner.core.catalog.model import NO_LIMIT, Catalog
+from gpuspawner.core.catalog.pod_gpus import PodGPUs, classify_pod
+from gpuspawner.core.cluster.decode import decode_pod
+from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What a start asks for, as the policy compares it with the user's limits.
+
+    :param gpus: the GPUs of all containers together.
+    :param cpu: limit and request of the server's container in millicores; ``NO_LIMIT`` without one.
+    :param memory: the same in bytes.
+    :param custom_image: reference of the image, if the user has named it; else empty.
+    """
+
+    gpus: PodGPUs = field(default_factory=PodGPUs)
+    cpu: tuple[int, int] = (NO_LIMIT, NO_LIMIT)
+    memory: tuple[int, int] = (NO_LIMIT, NO_LIMIT)
+    custom_image: str = ""
+
+
+def read_candidate(manifest: Mapping[str, object], catalog: Catalog, *, names_image: bool = False) -> Candidate:
+    """Return what a start with a finished pod asks for; a pod that has ended asks for no GPU.
+
+    A limit that cannot be read counts as none, which is more than any policy allows.
+
+    :param manifest: JSON of the pod. The first container is the server's.
+    :param catalog: the catalog without any user's limits.
+    :param names_image: whether the user has named the image of the server's container.
+    """
+    pod = decode_pod(manifest)
+    notebook = next(iter(as_dicts(as_dict(manifest.get("spec")).get("containers"))), {})
+    amounts = as_dict(notebook.get("resources"))
+    kinds = [as_dict(amounts.get(kind)) for kind in ("limits", "requests")]
+    cpu_limit, cpu_request = (_parse(kind.get("cpu"), is_cpu=True) for kind in kinds)
+    memory_limit, memory_request = (_parse(kind.get("memory"), is_cpu=False) for kind in kinds)
+    return Candidate(
+        gpus=PodGPUs() if pod is None else classify_pod(pod.requests, catalog, constraints=pod.constraints),
+        # For a pod with a limit and no request, Kubernetes sets the request to the limit.
+        cpu=(cpu_limit, cpu_request if cpu_request != NO_LIMIT else cpu_limit),
+        memory=(memory_limit, memory_request if memory_request != NO_LIMIT else memory_limit),
+        custom_image=str(notebook.get("image") or "") if names_image else "",
+    )
+
+
+def _parse(amount: object, *, is_cpu: bool) -> int:
+    if amount is None:
+        return NO_LIMIT
+    try:
+        return parse_millis(amount) if is_cpu else parse_whole_units(amount)
+    except QuantityError:
+        return NO_LIMIT

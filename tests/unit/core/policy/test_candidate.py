@@ -1,0 +1,212 @@
+"""A finished pod and its user's limits: its amounts, its image and its GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.catalog.pod_gpus import PodGPUs
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Access, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.errors import PolicyError
+from gpuspawner.core.policy.admission import PodAdmission, admit_pod
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.gpu_limits import list_possible_types
+from gpuspawner.core.request.candidate import Candidate
+from tests.unit.core.policies import A100, CATALOG, EITHER, GIB, HOUR_S, T4, allowed, catalog, gpu, pool, server
+
+OWN_IMAGE = "quay.io/a/b:1"
+
+
+def gpus(*types: str, count: int = 1, named: str = "") -> PodGPUs:
+    """Return the GPUs of a pod that may get some types, and names the only one or ``named``."""
+    return PodGPUs(counts={T4.resource: count}, gpu=types[0] if len(types) == 1 else named, types=types)
+
+
+def denials(allowance: Allowance, **candidate: Any) -> dict[str, str]:
+    return {denial.field: denial.code for denial in allowance.check_candidate(Candidate(**candidate))}
+
+
+def sentence(allowance: Allowance, **candidate: Any) -> str | None:
+    found = [denial.message for denial in allowance.check_candidate(Candidate(**candidate))]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("limit", "rule", "expected"),
+    [
+        (99_000, Rule(), None),
+        (99_000, Rule(cpu=AmountRange(max=UNLIMITED)), None),
+        (4000, Rule(cpu=AmountRange(max=4000)), None),
+        (4001, Rule(cpu=AmountRange(max=4000)), "You may not have more than 4 CPUs."),
+        (0, Rule(), None),
+        (0, Rule(cpu=AmountRange(min=1000)), None),
+        (0, Rule(cpu=AmountRange(max=4000)), "You may not have more than 4 CPUs."),
+        (0, Rule(cpu=AmountRange(max=UNLIMITED)), None),
+        (500, Rule(cpu=AmountRange(min=1000)), "You may not have less than 1 CPU."),
+    ],
+)
+def test_cpus_are_bound_by_rules_and_no_limit_is_more_than_any(limit: int, rule: Rule, expected: str | None):
+    # The bounds of the form, of which the largest here is 16 CPUs, are not the policy's.
+    assert sentence(allowed(rule), cpu=(limit, limit)) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "rule", "expected"),
+    [
+        (GIB, Rule(memory=AmountRange(min=GIB, max=GIB)), None),
+        (600 * GIB, Rule(memory=AmountRange(max=GIB)), "You may not have more than 1 GiB of memory."),
+        (GIB - 1, Rule(memory=AmountRange(min=GIB)), "You may not have less than 1 GiB of memory."),
+    ],
+)
+def test_memory_is_bound_by_rules(limit: int, rule: Rule, expected: str | None):
+    assert sentence(allowed(rule), memory=(limit, limit)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "left", "denied"),
+    [
+        ((4000, 2000), (0, 0), {"limits.cpu": 4000, "requests.cpu": 2000}, ""),
+        ((4000, 2000), (0, 0), {"limits.cpu": 3999}, "cpu"),
+        ((4000, 2000), (0, 0), {"requests.cpu": 1999}, "cpu"),
+        ((0, 100), (0, 0), {"limits.cpu": 99_000}, "cpu"),
+        ((0, 0), (0, 0), {"requests.cpu": 99_000}, "cpu"),
+        ((0, 100), (0, 0), {"requests.cpu": 100}, ""),
+        ((0, 0), (GIB, GIB), {"limits.memory": GIB, "requests.memory": GIB}, ""),
+        ((0, 0), (GIB, GIB), {"limits.memory": GIB - 1}, "memory"),
+    ],
+)
+def test_amounts_are_bound_by_quotas_which_refuse_pods_that_say_nothing(
+    cpu: tuple[int, int], memory: tuple[int, int], left: dict[str, int], denied: str
+):
+    allowance = allowed(left=left)
+    assert denials(allowance, cpu=cpu, memory=memory) == ({denied: "namespace_quota"} if denied else {})
+    expected = "The cluster's quota leaves no room for this server." if denied else None
+    assert sentence(allowance, cpu=cpu, memory=memory) == expected
+
+
+def test_all_fields_that_are_denied_are_said():
+    rule = Rule(cpu=AmountRange(max=1000), memory=AmountRange(max=GIB), custom_images=False, gpus={})
+    assert denials(allowed(rule), gpus=gpus("t4"), custom_image=OWN_IMAGE) == {
+        "custom_image": "custom_image_not_allowed",
+        "cpu": "cpu_not_allowed",
+        "memory": "memory_not_allowed",
+        "gpu": "gpu_not_allowed",
+    }
+
+
+@pytest.mark.parametrize("candidate", [{}, {"gpus": gpus("t4"), "custom_image": OWN_IMAGE}], ids=["nothing", "all"])
+def test_who_may_start_nothing_may_start_no_pod(candidate: dict[str, Any]):
+    unknown = allowed(Policy(groups={"ml": Rule()}), groups=None)
+    assert denials(unknown, **candidate) == {"": "policy_unreadable"}
+    assert denials(allowed(left={"pods": 0}), **candidate) == {"": "namespace_quota"}
+
+
+def test_a_form_of_which_nothing_is_left_does_not_block_profiles():
+    allowance = allowed(Rule(choices={"image": frozenset({"gone"})}, cpu=AmountRange(min=32_000)))
+    assert (allowance.blocked is None, allowance.refusal) == (False, None)
+    assert denials(allowance, cpu=(64_000, 64_000)) == {}
+
+
+def test_a_listed_image_that_is_for_others_cannot_be_named():
+    images = {"torch": replace(CATALOG.images["torch"], image=OWN_IMAGE)}
+    policy = Policy(access={("image", "torch"): Access(users=frozenset({"bob"}))})
+    assert denials(allowed(policy, images=images), custom_image=OWN_IMAGE) == {
+        "custom_image": "custom_image_not_allowed"
+    }
+    assert denials(allowed(policy, images=images), custom_image="quay.io/a/b:2") == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_denied"),
+    [
+        pytest.param(gpus("t4"), False, id="the allowed type"),
+        pytest.param(gpus("t4", "a100"), True, id="or another"),
+        pytest.param(gpus("a100", "t4"), True, id="another, or the allowed type"),
+        pytest.param(gpus("t4", "a100", named="t4"), False, id="the allowed type, which the pod names"),
+        pytest.param(gpus("t4", "a100", named="either"), True, id="a combined type"),
+        pytest.param(gpus(), True, id="an unknown type"),
+    ],
+)
+def test_a_user_must_be_allowed_each_type_that_the_pod_may_get(asked: PodGPUs, is_denied: bool):
+    allowance = allowed(Rule(gpus={"t4": GPUTypeRule()}))
+    assert denials(allowance, gpus=asked) == ({"gpu": "gpu_not_allowed"} if is_denied else {})
+
+
+HIDDEN = gpu("h100", max_runtime_s=HOUR_S)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(gpus("t4"), (T4,), id="one"),
+        pytest.param(gpus("t4", "a100"), (T4, A100), id="several"),
+        pytest.param(gpus("t4", "a100", named="a100"), (A100,), id="one that the pod names"),
+        pytest.param(gpus("t4", "a100", named="either"), (EITHER,), id="a combined type"),
+        pytest.param(gpus("h100"), (HIDDEN,), id="a type that is taken out"),
+        pytest.param(gpus("gone", "t4"), (T4,), id="a type that is gone"),
+    ],
+)
+def test_the_types_that_a_pod_may_get_are_those_of_the_catalog(asked: PodGPUs, expected: tuple[Any, ...]):
+    assert list_possible_types(asked, catalog(hidden=(HIDDEN,))) == expected
+
+
+@pytest.mark.parametrize(("resource", "vendor"), [("amd.com/gpu", "amd"), ("x.io/tpu", "other")])
+def test_gpus_of_no_type_stand_for_a_type_without_a_name(resource: str, vendor: str):
+    (found,) = list_possible_types(PodGPUs(counts={resource: 2}, gpu=""), catalog())
+    assert (found.slug, found.display_name, found.resource, found.vendor) == ("", resource, resource, vendor)
+
+
+def test_a_second_resource_may_be_of_any_type_and_so_may_the_first():
+    found = list_possible_types(PodGPUs(counts={T4.resource: 1, "x.io/tpu": 1}, gpu=""), catalog(hidden=(HIDDEN,)))
+    assert [gpu.slug or gpu.resource for gpu in found] == ["h100", "t4", "a100", T4.resource, "x.io/tpu"]
+
+
+def test_who_may_have_no_type_of_that_resource_reads_its_name():
+    allowance = allowed(Rule(gpus={"t4": GPUTypeRule()}))
+    assert sentence(allowance, gpus=PodGPUs(counts={"x.io/tpu": 1}, gpu="")) == "You don't have access to x.io/tpu."
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked", "longest_s"),
+    [
+        pytest.param(Rule(), PodGPUs(), None, id="no GPU"),
+        pytest.param(Rule(max_runtime_s=60), PodGPUs(), 60, id="any server"),
+        pytest.param(Rule(gpus={"t4": GPUTypeRule(max_runtime_s=60), ANY: GPUTypeRule()}), gpus("t4"), 60, id="a type"),
+        pytest.param(
+            Rule(gpus={"t4": GPUTypeRule(max_runtime_s=60), ANY: GPUTypeRule(max_runtime_s=90)}),
+            gpus("t4", "a100"),
+            60,
+            id="the shortest of several",
+        ),
+        pytest.param(Rule(), gpus("h100"), HOUR_S, id="a type that is taken out"),
+        pytest.param(Rule(gpus={ANY: GPUTypeRule(max_runtime_s=90)}), gpus("h100"), 90, id="and its rule"),
+        pytest.param(Rule(gpus={ANY: GPUTypeRule(max_runtime_s=90)}), gpus(), 90, id="an unknown type"),
+        pytest.param(Rule(gpus={ANY: GPUTypeRule(max_runtime_s=UNLIMITED)}), gpus(), None, id="unlimited"),
+    ],
+)
+def test_a_pod_has_the_shortest_run_time_of_the_types_that_it_may_get(
+    rule: Rule, asked: PodGPUs, longest_s: int | None
+):
+    assert allowed(rule, hidden=(HIDDEN,)).find_pod_run_time_s(asked) == longest_s
+
+
+def test_a_pod_that_is_let_through_has_the_pools_of_all_types_once():
+    pools = {"p": pool("p"), "q": pool("q", gpus=frozenset({"t4"})), "r": pool("r", gpus=frozenset({ANY}))}
+    allowance = allowed(Policy(pools=pools), groups=["physics"])
+    asked = gpus("t4", "a100", count=2)
+    assert admit_pod(Candidate(gpus=asked), allowance) == PodAdmission(gpus=asked, pools=("q", "r", "p"))
+    assert admit_pod(Candidate(), allowance).pools == ()
+    assert admit_pod(Candidate(gpus=asked), allowed()).pools is None
+
+
+def test_a_pod_that_is_not_is_refused_with_all_reasons():
+    allowance = allowed(Rule(max_gpus=2, cpu=AmountRange(max=1000)), servers=[server(count=2)])
+    with pytest.raises(PolicyError) as caught:
+        admit_pod(Candidate(gpus=gpus("t4")), allowance)
+    assert {problem.field: problem.code for problem in caught.value.problems} == {
+        "cpu": "cpu_not_allowed",
+        "gpu": "gpu_quota",
+    }
