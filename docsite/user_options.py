@@ -38,7 +38,7 @@ _DESCRIPTIONS = {
     "run_time": "How long the server runs at most, in whole minutes: `30m`, `8h`, `2h30m`, `2d`.",
     "shared_memory": "Size of /dev/shm, at most the memory. Omitted: the GPU type decides.",
     "priority": "Slug of a priority. Omitted: the first one.",
-    "profile": "A summary that the hub writes for admins. The hub ignores what is sent here.",
+    "profile": "A summary that the hub writes for admins. Without a `profile_list`, or beside `v`, the hub ignores it.",
 }
 
 

@@ -28,7 +28,7 @@ from gpuspawner.core.request.options import (
     split_form,
     split_profile_fields,
 )
-from gpuspawner.hub.admission.profiles import check_profile_options, names_profile
+from gpuspawner.hub.admission.profiles import LoadedProfiles, check_profile_options, names_profile
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
@@ -44,7 +44,7 @@ from gpuspawner.hub.errors import (
     make_unread_cluster_failure,
 )
 from gpuspawner.hub.form.live import build_page
-from gpuspawner.hub.form.profiles import LoadedProfiles, ProfileCards, load_profiles, shows_cards
+from gpuspawner.hub.form.profiles import ProfileCards, load_profiles, shows_cards
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
@@ -84,8 +84,8 @@ _MAX_FAILED_STARTS = 256
 class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     """A KubeSpawner whose form lets users choose an image, CPU, memory, and the type and number of GPUs.
 
-    All of KubeSpawner's traits keep their meaning. If the admin has set a ``profile_list`` or a form of their own, and
-    no settings of gpuspawner, the form and the pods are KubeSpawner's; this class watches over the starts.
+    All of KubeSpawner's traits keep their meaning, and the pods of a ``profile_list`` are KubeSpawner's. The form shows
+    its profiles as cards, beside the fields if the settings describe some. A form of the admin's own stays theirs.
 
     :raises SettingsError: the settings are invalid. :mod:`gpuspawner.hub.startup` also checks them at the hub's start.
     """
@@ -144,7 +144,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         is_refresh = request.refresh is not None
-        loaded = await load_profiles(self, is_refresh=is_refresh) if shows_cards(self) else LoadedProfiles()
+        loaded = await load_profiles(spawner, is_refresh=is_refresh) if shows_cards(spawner) else LoadedProfiles()
+        self.kept_profiles = spawner.kept_profiles
         view = await build_page(spawner, loaded, offer=offer, allowance=allowance, request=request)
         if is_refresh:
             answer_refresh(request.refresh, view, updates=self.form_updates, pace=self.refresh_pace)
@@ -194,7 +195,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
         own, extra = split_form(read_typed_amounts(form_data), self.extra_options)
         draft = context.keep_draft(own, has_profiles=shows_cards(self))
-        return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
+        return self._admit_form(own, parse_form, draft=draft, extra=extra)
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
@@ -208,18 +209,23 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         return self._admit_form(query_data, parse_query, draft=draft)
 
     async def _admit_form(
-        self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
+        self,
+        sent: Mapping[str, object],
+        parse: Callable[[Mapping[str, object]], dict[str, object]],
+        *,
+        draft: context.FormDraft,
+        extra: Mapping[str, object] = {},
     ) -> dict[str, object]:
         spawner = await copy_with_group_overrides(self)
         offer = await spawner.make_offer()
         try:
-            profile, sent = split_profile_fields(sent) if shows_cards(self) else ({}, sent)
-            if profile or not self.has_fields:
-                options = private_api.read_profile_form(self, profile)
-                profiles = (await load_profiles(self)).profiles
-                await check_profile_options(spawner, options, profiles=profiles, offer=offer)
-                return options
-            return (await self.admission.admit(spawner, parse(sent), offer=offer, is_start=False)).options
+            profile, sent = split_profile_fields(sent) if shows_cards(spawner) else ({}, sent)
+            if profile or not spawner.has_fields:
+                options = private_api.read_profile_form(spawner, profile)
+                await check_profile_options(spawner, options, loaded=await load_profiles(spawner), offer=offer)
+                return {**extra, **options}
+            chosen = {**extra, **parse(sent)}
+            return (await self.admission.admit(spawner, chosen, offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
@@ -243,19 +249,14 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         offer = await self.make_offer()
         if self.starts_profile:
             starts.begin_measuring(self, registry.OTHER_LABEL)
-            await self.apply_profile(offer.catalog)
+            await self.apply_profile(offer)
             self.start_state.pending_preflight = partial(self._check_profile_pod, offer=offer)
         else:
             await self._apply_fields(offer)
             self.start_state.pending_preflight = partial(run_preflight, self, offer=offer)
 
     async def _check_profile_pod(self, pod: Any, *, offer: Offer) -> None:
-        try:
-            await self.admit_profile_pod(pod, offer=offer)
-        except SelectionError as error:
-            registry.count_refusal(error.code)
-            raise make_refusal(error) from error
-        self.start_state.is_admitted = True
+        await self.admit_profile_pod(pod, offer=offer)
         await run_preflight(self, pod, offer=offer)
 
     async def _apply_fields(self, offer: Offer) -> None:
@@ -268,15 +269,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
         starts.begin_measuring(self, starts.find_gpu_label(user_options, offer.catalog))
-        try:
+        with self.refuse_problems(offer):
             admission = await self.admission.admit(self, user_options, offer=offer, is_start=True)
-        except UnreadClusterError as error:
-            self.start_state.is_refused = True
-            raise make_unread_cluster_failure(offer.unread_reason) from error
-        except SelectionError as error:
-            context.note_problems(error.problems)
-            self.start_state.is_refused = True
-            raise make_refusal(error) from error
         self.start_state.is_admitted = True
         return admission
 
@@ -291,7 +285,8 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     async def get_pod_manifest(self) -> Any:
         """Return KubeSpawner's pod with the user's choice in it, if there is one."""
-        pod = await super().get_pod_manifest()
+        with self.blame_texts():
+            pod = await super().get_pod_manifest()
         return pod if self.trait_overrides.patch is None else self.trait_overrides.patch(pod)
 
     @override
@@ -460,6 +455,9 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     async def _run_preflight(self, pod: Any = None) -> None:
         """Run the checks before the pod's creation, once for each start. If ``pod`` is None, build the pod first."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
+        if not (preflight or self.start_state.has_read_options or self.start_state.is_admitted):
+            # A subclass has loaded the user's options in its own way.
+            preflight = partial(self._check_profile_pod, offer=await self.make_offer())
         if preflight is None:
             return
         try:

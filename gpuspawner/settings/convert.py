@@ -225,11 +225,17 @@ def _complete_policy(settings: SettingsModel) -> Policy | None:
     policy = settings.policy or Policy()
     rules = {name: rule for name, rule in policy.groups.items() if rule.enabled}
     lists = (*(pool.groups for pool in pools.values()), *(entry.allowed_groups for entry in restricted.values()))
+    users = {name: rule for name, rule in policy.users.items() if rule.enabled}
+    named = [
+        *(rule.gpus or () for rule in (policy.default, *rules.values(), *users.values())),
+        *(pool.gpus for pool in pools.values()),
+        [slug for kind, slug in restricted if kind == "gpu"],
+    ]
     return replace(
         policy,
         default=_complete_rule(policy.default),
         groups={normalize_group(name): _complete_rule(rule) for name, rule in rules.items()},
-        users={name: _complete_rule(rule) for name, rule in policy.users.items() if rule.enabled},
+        users={name: _complete_rule(rule) for name, rule in users.items()},
         pools={
             slug: replace(_complete_entry(slug, pool), groups=tuple(normalize_group(group) for group in pool.groups))
             for slug, pool in pools.items()
@@ -242,6 +248,7 @@ def _complete_policy(settings: SettingsModel) -> Policy | None:
             for key, entry in restricted.items()
         },
         group_names=frozenset(rules).union(*filter(None, lists)),
+        gpu_names=frozenset().union(*named) - {ANY},
     )
 
 

@@ -28,11 +28,14 @@ class PodGPUs:
         and names none or several of them, or if it asks for GPUs of several resources.
     :param types: slugs of all GPU types that the pod may get, without combined types ("any of these GPU types"). Empty
         if the pod may get GPUs of no known type.
+    :param may_be_new: whether the pod may get GPUs of a type that the catalog lacks, for example on a node that is yet
+        to come.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     gpu: str | None = None
     types: tuple[str, ...] = ()
+    may_be_new: bool = False
 
     @property
     def count(self) -> int:
@@ -64,20 +67,25 @@ def classify_pod(
         return PodGPUs()
     alternatives = _list_alternatives(constraints) if labels is None else ()
     types: list[GPUType] = []
+    may_be_new = is_foreign = False
     for resource in counts:
         of_resource = [gpu for gpu in gpus if gpu.resource == resource and not gpu.members]
         if labels is None:
-            possible = _list_possible(of_resource, alternatives)
+            known = _list_known_values(of_resource)
+            possible = _list_possible(of_resource, alternatives, known=known)
+            if all(gpu.match for gpu in of_resource):  # a type without labels is that of all nodes
+                may_be_new |= not all(_list_telling(requirements, known) for requirements in alternatives)
+                is_foreign |= any(_names_new_value(requirements, known) for requirements in alternatives)
         else:
             # A node may have lost the labels of its type, for example while the operator that sets them restarts.
             possible = [gpu for gpu in of_resource if gpu.matches_labels(labels)] or of_resource
         if not possible:
-            return PodGPUs(counts=counts, gpu="")
+            return PodGPUs(counts=counts, gpu="", may_be_new=True)
         types += possible
-    named = types[0].slug if len(types) == 1 else ""
+    named = types[0].slug if len(types) == 1 and not is_foreign else ""
     if len(types) > 1 and len(counts) == 1:
         named = _find_named(types, alternatives, labels=labels) or _find_combined(types, gpus)
-    return PodGPUs(counts=counts, gpu=named, types=tuple(gpu.slug for gpu in types))
+    return PodGPUs(counts=counts, gpu=named, types=tuple(gpu.slug for gpu in types), may_be_new=may_be_new)
 
 
 def _list_alternatives(constraints: PodConstraints) -> _Alternatives:
@@ -91,26 +99,44 @@ def _list_alternatives(constraints: PodConstraints) -> _Alternatives:
     return [[*selector, *term.expressions] for term in terms]
 
 
-def _list_possible(types: Sequence[GPUType], alternatives: _Alternatives) -> list[GPUType]:
+def _list_known_values(types: Iterable[GPUType]) -> Mapping[str, set[str]]:
+    known: dict[str, set[str]] = {}
+    for gpu in types:
+        for key, values in gpu.match.items():
+            known.setdefault(key, set()).update(values)
+    return known
+
+
+def _list_possible(
+    types: Sequence[GPUType], alternatives: _Alternatives, *, known: Mapping[str, set[str]]
+) -> list[GPUType]:
     """Return the types that a pod may get, including each type that new nodes may extend.
 
     A discovered type has only the label values of today's nodes. So a value that no type has, or another operator than
     ``In``, excludes no type.
     """
-    known: dict[str, set[str]] = {}
-    for gpu in types:
-        for key, values in gpu.match.items():
-            known.setdefault(key, set()).update(values)
-
-    telling = [
-        [
-            requirement
-            for requirement in requirements
-            if requirement.operator == IN and known.get(requirement.key, set()).issuperset(requirement.values)
-        ]
-        for requirements in alternatives
-    ]
+    telling = [_list_telling(requirements, known) for requirements in alternatives]
     return [gpu for gpu in types if any(not _excludes(requirements, gpu) for requirements in telling)]
+
+
+def _list_telling(
+    requirements: Iterable[SelectorRequirement], known: Mapping[str, set[str]]
+) -> list[SelectorRequirement]:
+    """Return the requirements that only nodes with labels of known types meet."""
+    return [
+        requirement
+        for requirement in requirements
+        if requirement.operator == IN and known.get(requirement.key, set()).issuperset(requirement.values)
+    ]
+
+
+def _names_new_value(requirements: Iterable[SelectorRequirement], known: Mapping[str, set[str]]) -> bool:
+    return any(
+        requirement.operator == IN
+        and requirement.key in known
+        and not known[requirement.key].issuperset(requirement.values)
+        for requirement in requirements
+    )
 
 
 def _excludes(requirements: Iterable[SelectorRequirement], gpu: GPUType) -> bool:

@@ -269,6 +269,7 @@ class Policy(FromSettings):
     :param pools: slug → pool of GPUs that groups share.
     :param access: choice → the users who may choose it; a missing choice is open to all. Rules may still deny it.
     :param group_names: names of all groups in ``groups``, ``pools`` and ``access``, as the admin wrote them.
+    :param gpu_names: slugs of all GPU types that a rule, a pool or ``access`` names.
     """
 
     hide: Annotated[bool, setting("True: the form omits what the user may never have.")] = False
@@ -283,6 +284,7 @@ class Policy(FromSettings):
     pools: Mapping[str, GPUPool] = field(default_factory=dict)
     access: Mapping[AccessKey, Access] = field(default_factory=dict)
     group_names: frozenset[str] = frozenset()
+    gpu_names: frozenset[str] = frozenset()
 
     @property
     def depends_on_groups(self) -> bool:

@@ -8,6 +8,9 @@ from typing import Annotated, NamedTuple
 
 from gpuspawner.core.value_types import DOMAIN_PATTERN, NAME_PATTERN, FromSettings, LabelValue, OneOf, Pattern, setting
 
+NOTEBOOK = "notebook"
+"""Name that KubeSpawner gives the server's container."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorRequirement:

@@ -272,7 +272,7 @@ def add_profiles(view: FormView, profiles: tuple[ProfileView, ...], *, problem: 
 
     :param view: the view without profiles.
     :param profiles: the cards.
-    :param problem: why the hub could not load the profiles; "" if it could.
+    :param problem: why the user can start no profile; "" otherwise.
     """
     errors = [profile.error for profile in profiles if profile.error]
     is_gone = bool(view.asked) and all(profile.slug != view.asked for profile in profiles)

@@ -433,7 +433,7 @@ class FormView:
     :param is_prefilled: whether a link filled in the form and nothing was to start yet; errors are then in the link.
     :param policy: the user's limits; None without limits.
     :param has_fields: whether users can choose by fields; False = the form has only profiles.
-    :param profiles_problem: why the hub could not load the profiles; "" if it could.
+    :param profiles_problem: why the user can start no profile, such as that the hub could not load them; "" otherwise.
     :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
     """
 

@@ -14,7 +14,6 @@ from gpuspawner.core.catalog.pod_gpus import PodGPUs
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.gpu_limits import list_possible_types
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.policy.usage import POOLS_ANNOTATION
 from gpuspawner.core.request.candidate import Candidate
@@ -101,13 +100,15 @@ class PodAdmission:
     """What :func:`admit_pod` returns for a server that may start.
 
     :param gpus: the GPUs of the server's pod.
-    :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards; None if the
-        policy has no pools.
+    :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
+    :param notes_pools: whether the pod has to say its pools. Those of GPUs of no known type show once the pod has a
+        node.
     :param run_time_s: seconds after which the pod has to end; None = no limit.
     """
 
     gpus: PodGPUs
-    pools: tuple[str, ...] | None = None
+    pools: tuple[str, ...] = ()
+    notes_pools: bool = False
     run_time_s: int | None = None
 
 
@@ -121,11 +122,12 @@ def admit_pod(candidate: Candidate, allowance: Allowance) -> PodAdmission:
     if denied := allowance.check_candidate(candidate):
         raise PolicyError(*denied)
     policy, gpus = allowance.full_catalog.policy, candidate.gpus
-    types = list_possible_types(gpus, allowance.full_catalog) if gpus.count else ()
+    types = allowance.list_possible_types(gpus)
     pools = [slug for gpu in types for slug in find_gpu_pools(policy, allowance.person, gpu=gpu)]
     return PodAdmission(
         gpus=gpus,
-        pools=tuple(dict.fromkeys(pools)) if policy is not None and policy.pools else None,
+        pools=tuple(dict.fromkeys(pools)),
+        notes_pools=policy is not None and bool(policy.pools) and bool(gpus.types or not gpus.count),
         run_time_s=allowance.find_pod_run_time_s(gpus),
     )
 

@@ -310,27 +310,39 @@ class Allowance:
                 self._check_range(each, limit) or self._check_quota(each, limit, request=request)
                 for each, (limit, request) in ((CPU, candidate.cpu), (MEMORY, candidate.memory))
             ),
-            self._check_pod_gpus(candidate.gpus),
+            self._check_pod_gpus(candidate),
         )
         return tuple(denial for denial in found if denial is not None)
 
-    def _check_pod_gpus(self, gpus: PodGPUs) -> Denial | None:
+    def _check_pod_gpus(self, candidate: Candidate) -> Denial | None:
         """Return why the user may not have a pod's GPUs, or None.
 
         The user must be allowed each type that the pod may get, because kube-scheduler picks one of them later.
         """
-        if self._is_unlimited or not gpus.count:
+        if self._is_unlimited:
             return None
-        limits = [limit for gpu in list_possible_types(gpus, self.full_catalog) for limit in self._list_gpu_limits(gpu)]
+        if not candidate.is_gpu_count_known:
+            message = gettext("The number of GPUs must be a whole number.")
+            return Denial(field="gpu", code=denials.GPU_NOT_ALLOWED, message=message)
+        gpus = candidate.gpus
+        limits = [limit for gpu in self.list_possible_types(gpus) for limit in self._list_gpu_limits(gpu)]
         return _find_denial(limits, gpus.count, field_name="gpu")
+
+    def list_possible_types(self, gpus: PodGPUs) -> tuple[GPUType, ...]:
+        """Return the GPU types that a pod may get, each of which the user has to be allowed; none without a GPU.
+
+        :param gpus: the pod's GPUs.
+        """
+        if not gpus.count:
+            return ()
+        return list_possible_types(gpus, self.full_catalog, person=self.person, rule=self.rule)
 
     def find_pod_run_time_s(self, gpus: PodGPUs) -> int | None:
         """Return the longest run time of a pod in seconds; None = no limit.
 
         :param gpus: the pod's GPUs. If the pod may get several types, the shortest time of these types applies.
         """
-        types = list_possible_types(gpus, self.full_catalog) if gpus.count else (None,)
-        return find_lowest_limit(*map(self._find_longest_s, types))
+        return find_lowest_limit(*map(self._find_longest_s, self.list_possible_types(gpus) or (None,)))
 
     def _find_longest_s(self, gpu: GPUType | None) -> int | None:
         limits = [self.full_catalog.max_runtime_s, self.rule.max_runtime_s]

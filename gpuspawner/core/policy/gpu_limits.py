@@ -75,29 +75,43 @@ def list_gpu_limits(
     return (*per_server, *counted, *namespace)
 
 
-def list_possible_types(gpus: PodGPUs, catalog: Catalog) -> tuple[GPUType, ...]:
-    """Return the GPU types that a pod may get. A pod that names a combined type gets this type.
+def list_possible_types(gpus: PodGPUs, catalog: Catalog, *, person: Person, rule: Rule) -> tuple[GPUType, ...]:
+    """Return the GPU types that a pod may get, each of which the pod's user has to be allowed.
+
+    A pod that names a combined type gets this type, or else its members if only they are allowed.
 
     For GPUs of no known type, the result has a type without a slug, which a rule allows only by :data:`.ANY`. If only
     some of a pod's several resources have known types, the result also has all types of these resources, because
-    :attr:`.PodGPUs.types` is then empty.
+    :attr:`.PodGPUs.types` is then empty. A pod that may get GPUs of a new type may get each type that the policy names
+    and the catalog lacks: its nodes may come later, or the hub cannot read them.
 
     :param gpus: GPUs of a pod that asks for at least one.
     :param catalog: the catalog without any user's limits.
+    :param person: the server's user.
+    :param rule: the user's rule.
     """
     known = {gpu.slug: gpu for gpu in (*catalog.hidden, *catalog.gpus.values())}
     slugs = (gpus.gpu,) if gpus.gpu in known else gpus.types
-    if found := tuple(known[slug] for slug in slugs if slug in known):
-        return found
-    has_several = len(gpus.counts) > 1
-    return (
-        *(gpu for gpu in known.values() if has_several and gpu.resource in gpus.counts and not gpu.members),
-        *map(_make_unknown_type, gpus.counts),
-    )
+    types = [known[slug] for slug in slugs if slug in known]
+    if len(types) == 1 and types[0].members and not _allows_type(types[0], catalog, person=person, rule=rule):
+        types = list(types[0].members)
+    if not types and len(gpus.counts) > 1:
+        types = [gpu for gpu in known.values() if gpu.resource in gpus.counts and not gpu.members]
+    if not gpus.types:
+        types += [_make_new_type("", resource) for resource in gpus.counts]
+    if gpus.may_be_new and catalog.policy is not None:
+        named = sorted(catalog.policy.gpu_names - known.keys())
+        types += [_make_new_type(slug, next(iter(gpus.counts))) for slug in named]
+    return tuple(types)
 
 
-def _make_unknown_type(resource: str) -> GPUType:
-    return GPUType(slug="", display_name=resource, resource=resource, vendor=find_vendor(resource) or "other")
+def _make_new_type(slug: str, resource: str) -> GPUType:
+    return GPUType(slug=slug, display_name=slug or resource, resource=resource, vendor=find_vendor(resource) or "other")
+
+
+def _allows_type(gpu: GPUType, catalog: Catalog, *, person: Person, rule: Rule) -> bool:
+    is_admitted = catalog.policy is None or catalog.policy.admits(person, "gpu", gpu.slug)
+    return is_admitted and rule.find_type_rule(gpu.slug) is not None
 
 
 def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:

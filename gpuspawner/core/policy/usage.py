@@ -59,14 +59,6 @@ class RemainingQuota:
         """Whether the quotas leave no room for one more pod."""
         return self.left.get(_PODS, 1) < 1
 
-    def is_exceeded_by(self, requests: Mapping[str, int]) -> bool:
-        """Return whether one more pod with these requests exceeds what the quotas leave; limits are not compared.
-
-        :param requests: resource → amount, in the units of ``left``.
-        """
-        amounts = {f"{_REQUESTS}{name}": number for name, number in requests.items()}
-        return self.has_no_pod_left or any(number > self.left.get(name, number) for name, number in amounts.items())
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -276,7 +268,7 @@ def build_server_usage(
     count = requested.count or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
-    likely = requested.types
+    likely = () if requested.may_be_new else requested.types
     if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         likely = (pod.annotated_gpu,)
     pools = pod.pools

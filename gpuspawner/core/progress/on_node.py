@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gpuspawner.core.cluster.model import NOTEBOOK
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.images import (
@@ -185,8 +186,6 @@ _PULL_REASONS = frozenset(
      "InvalidImageName", "SignatureValidationFailed"}
 )  # fmt: skip
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-_NOTEBOOK = "notebook"
-"""The name that KubeSpawner gives to the server's container."""
 _NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 _HOOK_REASON = "FailedPostStartHook"
 _HOOK_STATE = "PostStartHookError"
@@ -372,7 +371,7 @@ def _name_program(fault: RuntimeFault, container: Container) -> RuntimeFault:
 
 
 def _is_sidecar(container: Container) -> bool:
-    return container.name != _NOTEBOOK and not container.is_init
+    return container.name != NOTEBOOK and not container.is_init
 
 
 def _describe_end_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:

@@ -37,7 +37,9 @@ _NUMBER = r"(?P<number>\d+\.?\d*|\.\d+)"
 _CPU = re.compile(rf"{_NUMBER}(?P<unit>m?)", re.ASCII)
 # 16G, 16 GiB and 16gb are equal. A single lower-case m is not accepted: in Kubernetes m means thousandths.
 _MEMORY = re.compile(rf"{_NUMBER} ?(?:(?P<unit>[KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?|[bB])", re.ASCII)
-_QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII)
+_QUANTITY = re.compile(
+    rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?0*\d{{1,3}}))?", re.ASCII
+)
 
 
 class QuantityError(ValueError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,23 +20,22 @@ from typing_extensions import override
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.request.candidate import Candidate, read_candidate
 from gpuspawner.core.request.field_definitions import FORM_FIELDS
-from gpuspawner.core.request.options import PROFILE, UNLISTED, check_size
+from gpuspawner.core.request.options import PROFILE, UNLISTED, check_size, get_max_length, name_option_field
 from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
-from gpuspawner.hub.errors import RefusedProfile
+from gpuspawner.hub.errors import RefusedProfile, make_refusal, make_unread_cluster_failure
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.pod.patch import annotate_pod, limit_pod, read_chosen_gpus, serialize_models
 from gpuspawner.hub.pod.preview import copy_for_profiles, serialize_for_scheduling
+from gpuspawner.hub.request import context
 from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.settings import FORM_SECTIONS
-
-_RENAMED = {"image_spec": "image"}
-"""Old name of a trait of KubeSpawner, which is no trait any more → its name."""
 
 
 class ProfileSupport(KubeSpawner):
@@ -75,13 +75,15 @@ class ProfileSupport(KubeSpawner):
         """Return the settings of the user's server."""
         raise NotImplementedError
 
-    async def apply_profile(self, catalog: Catalog) -> None:
+    async def apply_profile(self, offer: Offer) -> None:
         """Apply the profile in the user options as KubeSpawner does; the pod then says which GPUs it asks for.
 
-        :param catalog: the GPU types of the hub.
+        :param offer: what the hub offers now.
         """
+        with self.refuse_problems(offer):
+            check_size(self.user_options)
         await self.load_profile()
-        self.trait_overrides.patch = partial(self._note_profile, catalog=catalog)
+        self.trait_overrides.patch = partial(self._note_profile, catalog=offer.catalog)
 
     async def load_profile(self) -> None:
         """Set the traits of the profile in the user options, as KubeSpawner does."""
@@ -91,33 +93,73 @@ class ProfileSupport(KubeSpawner):
     def _validate_user_options(self, profile_list: Any) -> None:
         # KubeSpawner's errors would count as failures of the hub, although users may send any options.
         profile = check_profile(self.user_options, profile_list, validate=super()._validate_user_options)
+        options = as_dict(self.user_options)
         self.start_state.profile = format_profile_name(profile)
-        self.start_state.names_image = _names_image(as_dict(self.user_options), profile)
+        self.start_state.names_image = _names_image(options, profile)
+        self.start_state.texts = tuple(sanitize_name(name) for name, _ in _list_texts(options, profile))
 
     @override
     def _load_profile(self, slug: Any, profile_list: Any) -> None:
         # JupyterHub may reuse this spawner, and KubeSpawner leaves a profile's values in it.
         traits = {
-            _RENAMED.get(trait, trait)
+            private_api.find_trait_name(trait)
             for profile in profile_list
             for override in list_profile_overrides(profile)
             for trait in override
         }
         self.trait_overrides.assign({trait: getattr(self, trait) for trait in traits if hasattr(self, trait)})
         start_timeout = self.start_timeout
-        super()._load_profile(slug, profile_list)
+        with self.blame_texts():
+            super()._load_profile(slug, profile_list)
         # JupyterHub has read the timeout before, so a longer one of a profile has no effect.
         self.start_timeout = min(start_timeout, self.start_timeout)
+
+    @contextmanager
+    def refuse_problems(self, offer: Offer) -> Iterator[None]:
+        """Turn problems of a start's choice into errors with messages for JupyterHub.
+
+        :param offer: what the hub offers now.
+        """
+        try:
+            yield
+        except UnreadClusterError as error:
+            self.start_state.is_refused = True
+            raise make_unread_cluster_failure(offer.unread_reason) from error
+        except SelectionError as error:
+            context.note_problems(error.problems)
+            self.start_state.is_refused = True
+            raise make_refusal(error) from error
+
+    @contextmanager
+    def blame_texts(self) -> Iterator[None]:
+        """Turn errors of KubeSpawner into a refusal, if the user has written texts into options of the profile.
+
+        KubeSpawner puts such a text into the values of traits, which may not accept it. The error would count as a
+        failure of the hub.
+
+        :raises RefusedProfile: in place of any other error.
+        """
+        try:
+            yield
+        except RefusedProfile:
+            raise
+        except Exception as error:
+            if not self.start_state.texts:
+                raise
+            self.log.warning("%s cannot start with the user's own text: %s", self._log_name, type(error).__name__)
+            raise RefusedProfile(_explain_text(format_list(self.start_state.texts))) from error
 
     async def admit_profile_pod(self, pod: Any, *, offer: Offer) -> None:
         """Check the pod of a start against the user's limits, and write into it what the policy sets.
 
         :param pod: the pod, after the admin's ``modify_pod_hook``, which may have changed its GPUs.
         :param offer: the catalog of choices and the cluster's state.
-        :raises SelectionError: the user may not have the pod.
+        :raises RefusedStart: the user may not have the pod.
         """
         candidate = self._read_candidate(pod, catalog=offer.catalog)
-        admission = await self.admission.admit_pod(self, candidate, offer=offer, is_start=True)
+        with self.refuse_problems(offer):
+            admission = await self.admission.admit_pod(self, candidate, offer=offer, is_start=True)
+        self.start_state.is_admitted = True
         # A hook may return something else than a model, which KubeSpawner then refuses.
         if hasattr(getattr(pod, "metadata", None), "annotations"):
             pod.metadata.annotations = self._note_profile(pod, catalog=offer.catalog).metadata.annotations
@@ -137,6 +179,17 @@ class ProfileSupport(KubeSpawner):
         self.start_state.feed.gpu = catalog.gpus.get(gpus.slug)
         starts.note_gpu(self, gpus.slug or registry.OTHER_LABEL if gpus.text else registry.NO_GPU)
         return annotated
+
+
+class LoadedProfiles(NamedTuple):
+    """The profiles of a user.
+
+    :param profiles: the profiles, as KubeSpawner completes them.
+    :param problem: why the hub could not load them, a sentence for the user; "" if it could.
+    """
+
+    profiles: Sequence[Mapping[str, Any]] = ()
+    problem: str = ""
 
 
 class ProfilePod(NamedTuple):
@@ -184,20 +237,23 @@ async def build_profile_pod(
 
 
 async def check_profile_options(
-    spawner: ProfileSupport, options: Mapping[str, Any], *, profiles: Sequence[Mapping[str, Any]], offer: Offer
+    spawner: ProfileSupport, options: Mapping[str, Any], *, loaded: LoadedProfiles, offer: Offer
 ) -> None:
     """Check the profile and the choices of a form or link. The start checks them again, with the finished pod.
 
     :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
     :param options: KubeSpawner's user options.
-    :param profiles: the profiles, as KubeSpawner has completed them.
+    :param loaded: the user's profiles.
     :param offer: what the hub offers now.
-    :raises SelectionError: there is no such profile or choice, or the user may not have the pod.
+    :raises SelectionError: there is no such profile or choice, the user may not have the pod, or the profiles could not
+        be loaded.
     """
     check_size(options)
+    if loaded.problem:
+        raise SelectionError(Problem(field=PROFILE, code="unavailable", message=loaded.problem))
     try:
         validate = partial(private_api.validate_options, spawner, options)
-        profile = check_profile(options, profiles, validate=lambda known: validate(profiles=known))
+        profile = check_profile(options, loaded.profiles, validate=lambda known: validate(profiles=known))
         chosen = {name: text for name, text in options.items() if name != PROFILE and isinstance(text, str)}
         pod = await build_profile_pod(spawner, profile, options=chosen) if profile else None
     except RefusedProfile as error:
@@ -229,22 +285,21 @@ def check_profile(
     :raises RefusedProfile: there is no such profile, or no such choice in one of its options.
     """
     asked = as_dict(options)
-    slug = asked.get("profile")
+    slug = asked.get(PROFILE)
     known: dict[Any, Mapping[str, Any]] = {}
     for profile in profiles or ():
         known.setdefault(profile["slug"], profile)  # of several profiles with one slug, KubeSpawner takes the first
     if slug and known and (not isinstance(slug, str) or slug not in known):
         message = gettext("There is no profile {value}.", value=quote(slug))
         raise RefusedProfile(join_sentences(message, gettext("Offered: {choices}.", choices=format_list(known))))
+    # Like KubeSpawner, take the first default of the whole list, of which several may have one slug.
+    default = next((profile for profile in profiles or () if profile.get("default")), {})
+    chosen = known[slug] if slug and known else default
+    _check_choices(asked, chosen)
     try:
         validate(profiles)
     except (TypeError, ValueError) as error:
         raise RefusedProfile(str(error)) from error
-    if not known:
-        return {}
-    # Like KubeSpawner, take the first default of the whole list, of which several may have one slug.
-    chosen = known[slug] if slug else next((profile for profile in profiles or () if profile.get("default")), {})
-    _check_choices(asked, chosen)
     return chosen
 
 
@@ -292,14 +347,24 @@ def _list_chosen(profile: Mapping[str, Any], options: Mapping[str, str]) -> Iter
         yield as_dict(as_dict(entry).get("kubespawner_override"))
 
 
+def _list_texts(options: Mapping[str, Any], profile: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each option of the profile in which the user has written a text: its name, and its ``unlisted_choice``."""
+    for name, option in as_dict(profile.get("profile_options")).items():
+        if options.get(f"{name}{UNLISTED}"):
+            yield name, as_dict(as_dict(option).get("unlisted_choice"))
+
+
 def _names_image(options: Mapping[str, Any], profile: Mapping[str, Any]) -> bool:
-    """Return whether the user names the image of the server in a text field of the profile."""
-    entries = (
-        as_dict(as_dict(option).get("unlisted_choice"))
-        for name, option in as_dict(profile.get("profile_options")).items()
-        if options.get(f"{name}{UNLISTED}")
-    )
-    return any("image" in as_dict(entry.get("kubespawner_override")) for entry in entries)
+    """Return whether the user names an image of the server in a text field of the profile."""
+    return any(_sets_image(field.get("kubespawner_override")) for _, field in _list_texts(options, profile))
+
+
+def _sets_image(override: object) -> bool:
+    if isinstance(override, Mapping):
+        return any(
+            private_api.find_trait_name(str(key)) == "image" or _sets_image(inner) for key, inner in override.items()
+        )
+    return isinstance(override, list) and any(map(_sets_image, override))
 
 
 def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> None:
@@ -311,13 +376,25 @@ def _check_choices(options: Mapping[str, Any], profile: Mapping[str, Any]) -> No
     for key, option in as_dict(profile.get("profile_options")).items():
         name, choice, text = sanitize_name(key), options.get(key), options.get(f"{key}{UNLISTED}")
         choices, field = list(as_dict(as_dict(option).get("choices"))), as_dict(as_dict(option).get("unlisted_choice"))
-        if text:
-            pattern: Any = field.get("validation_regex") or ""
-            is_offered = field.get("enabled") and isinstance(text, str) and re.match(pattern, text)
-        else:
-            is_offered = not choice or choice in choices
-        if not is_offered:
-            message = gettext("{choice}: there is no entry {value}.", choice=name, value=quote(text or choice))
+        if text and not _accepts_text(field, text):
+            raise RefusedProfile(as_text(field.get("validation_message")) or _explain_text(name))
+        if not text and choice and choice not in choices:
+            message = gettext("{choice}: there is no entry {value}.", choice=name, value=quote(choice))
             raise RefusedProfile(message)
         if not (text or choice or choices):
             raise RefusedProfile(f"Unable to determine a default choice for {name}.")
+
+
+def _explain_text(option: str) -> str:
+    return gettext("{choice}: this text cannot be used. Enter something else, or ask an admin.", choice=option)
+
+
+def _accepts_text(field: Mapping[str, Any], text: object) -> bool:
+    """Return whether an ``unlisted_choice`` accepts a text; False for a pattern that is no regular expression."""
+    if not (field.get("enabled") and isinstance(text, str)) or len(text) > get_max_length(name_option_field("", "")):
+        return False
+    try:
+        text.encode()
+        return re.match(field.get("validation_regex") or "", text) is not None
+    except (UnicodeEncodeError, re.error):
+        return False

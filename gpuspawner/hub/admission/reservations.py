@@ -108,7 +108,8 @@ class Reservations:
         self._read_pods(spawner)
         found = self._build_servers(catalog, inventory=inventory, groups_of=read_groups)
         self._drop_ended()
-        starts = [start.server for start in self._starts]
+        # On a node, the pod of a start of several possible types has one type, and counts instead of the start.
+        starts = [start.server for start in self._starts if start.server.gpu != "" or not self._has_pod(start)]
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: HubSpawner, server: ServerUsage) -> None:
@@ -156,8 +157,11 @@ class Reservations:
                 self._note_seen(start)
 
     def _note_seen(self, start: _Reservation) -> None:
-        if not self._uids(start.server) <= start.old_uids:
+        if self._has_pod(start):
             start.unseen_until = 0.0
+
+    def _has_pod(self, start: _Reservation) -> bool:
+        return not self._uids(start.server) <= start.old_uids
 
     def _uids(self, server: ServerUsage) -> frozenset[str]:
         """Return the uids of a server's pods that the last call of :meth:`_read_pods` found."""

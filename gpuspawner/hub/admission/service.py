@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
 from gpuspawner.core.errors import PolicyError
 from gpuspawner.core.policy import denials
-from gpuspawner.core.policy.admission import Admission, PodAdmission, admit, admit_pod
+from gpuspawner.core.policy.admission import Admission, PodAdmission, UnreadClusterError, admit, admit_pod
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
@@ -222,10 +222,17 @@ class AdmissionService:
         :param is_start: as for :meth:`admit`.
         :raises SelectionError: the user may not have the pod.
         """
+        gpus = candidate.gpus
 
         def decide(allowance: Allowance) -> tuple[PodAdmission, ServerUsage]:
-            admission, gpus = admit_pod(candidate, allowance), candidate.gpus
-            return admission, _make_usage(spawner, gpu=gpus.gpu, count=gpus.count, pools=admission.pools or ())
+            try:
+                admission = admit_pod(candidate, allowance)
+            except PolicyError as error:
+                # The nodes would say of which type the GPUs are, and so which limits hold.
+                if offer.unread_reason and gpus.gpu == "" and any(problem.field == "gpu" for problem in error.problems):
+                    raise UnreadClusterError(*error.problems) from error
+                raise
+            return admission, _make_usage(spawner, gpu=gpus.gpu, count=gpus.count, pools=admission.pools)
 
         return await self._decide(spawner, decide, offer=offer, is_start=is_start)
 

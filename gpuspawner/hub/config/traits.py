@@ -393,8 +393,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
                   links: start
 
         With `start`, everyone who can get a user to open a link can start servers on the user's account, and so use up
-        the user's GPUs. Forms and the REST API are not affected: docs/form.md. If `options_form` is your own,
-        JupyterHub starts servers from links at once, whatever `links` is. `group_overrides` do not change `links`.
+        the user's GPUs. Forms and the REST API are not affected: docs/form.md. If `options_form` is your own, or a
+        `profile_list` stands alone, servers start from links at once, whatever `links` is, as with KubeSpawner.
+        `group_overrides` do not change `links`.
 
         .. versionadded:: 0.1
         """,

@@ -15,9 +15,10 @@ from gpuspawner.core.form.fields import fill_fields, try_validate
 from gpuspawner.core.form.views import FormView
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.request.options import PROFILE, split_options
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, quote
 from gpuspawner.core.verdict.alternatives import (
     choose_gpu_count,
@@ -27,10 +28,10 @@ from gpuspawner.core.verdict.alternatives import (
 )
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, starts_now
-from gpuspawner.hub.admission.profiles import ProfileSupport, names_profile
+from gpuspawner.hub.admission.profiles import LoadedProfiles, ProfileSupport, names_profile
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.links import check_link, describe_links, list_fixable_problems
-from gpuspawner.hub.form.profiles import CardRequest, LoadedProfiles
+from gpuspawner.hub.form.profiles import CardRequest
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
@@ -66,7 +67,7 @@ async def build_page(
     picked = CardRequest(
         saved=as_dict(options) if is_profile else {},
         typed=request.typed,
-        problems=draft.problems if draft is not None and draft.profile else (),
+        problems=draft.problems if draft is not None and (draft.profile or not spawner.has_fields) else (),
         picks_default=not spawner.has_fields,
     )
     cards = await spawner.cards.build(spawner, loaded.profiles, offer=offer, allowance=allowance, request=picked)
@@ -75,9 +76,11 @@ async def build_page(
         view = await build_form(spawner, offer, allowance=allowance, options=saved, draft=draft, header=request.header)
     else:
         view = build_view_without_fields(offer.inventory, allowance=allowance)
-    is_on_card = request.typed.get(PROFILE) in {card.slug for card in cards}
-    unshown = () if is_on_card else (problem.message for problem in picked.problems)
-    return add_profiles(view, cards, problem=join_sentences(loaded.problem, *unshown))
+    unshown = () if any(card.error for card in cards) else (problem.message for problem in picked.problems)
+    problem = join_sentences(loaded.problem, *unshown)
+    if not problem and loaded.profiles and not cards and not spawner.has_fields and allowance.refusal is None:
+        problem = gettext("There is no profile that you can start. Ask an admin.")
+    return add_profiles(view, cards, problem=problem)
 
 
 async def build_form(

@@ -6,14 +6,16 @@ KubeSpawner itself completes the profiles and builds their pods, as for a start.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jupyterhub.utils import maybe_future
+from tornado import web
 
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import Problem
@@ -29,6 +31,7 @@ from gpuspawner.core.text.wording import join_sentences, quote
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.admission.profiles import (
+    LoadedProfiles,
     ProfilePod,
     ProfileSupport,
     build_profile_pod,
@@ -48,6 +51,8 @@ _JUDGED_S = 30.0
 _KEPT_S = 60.0
 """Seconds for which an open form that refreshes itself uses the last result of such a function."""
 _TEMPLATE = "form.html"
+_FORM_TRAITS = frozenset({"options_form", "options_from_form", "apply_user_options", "profile_list"})
+"""Traits that do not tell which pod a profile gets, and whose values may differ for each spawner."""
 
 
 def shows_cards(spawner: ProfileSupport) -> bool:
@@ -69,22 +74,12 @@ def shows_cards(spawner: ProfileSupport) -> bool:
     return not (spawner.profile_form_template or has_template) and is_loaded_by_us and is_shown_by_kubespawner
 
 
-class LoadedProfiles(NamedTuple):
-    """The profiles of a user.
-
-    :param profiles: the profiles, as KubeSpawner completes them.
-    :param problem: why the hub could not load them, a sentence for the user; "" if it could.
-    """
-
-    profiles: Sequence[Mapping[str, Any]] = ()
-    problem: str = ""
-
-
 async def load_profiles(spawner: ProfileSupport, *, is_refresh: bool = False) -> LoadedProfiles:
     """Return the profiles of a spawner's user.
 
     :param spawner: the user's spawner.
     :param is_refresh: whether an open form refreshes itself. A function may then not be called again.
+    :raises web.HTTPError: as a function raises it for the user.
     :raises Exception: as KubeSpawner does for a malformed ``profile_list``.
     """
     profiles = spawner.profile_list
@@ -96,6 +91,8 @@ async def load_profiles(spawner: ProfileSupport, *, is_refresh: bool = False) ->
     try:
         async with asyncio.timeout(_LOAD_S):
             completed = private_api.complete_profiles(spawner, await maybe_future(profiles(spawner)))
+    except web.HTTPError:
+        raise
     except Exception:  # log any exception: the function is the admin's
         spawner.log.exception("Cannot load the profiles of %s", private_api.get_log_name(spawner))
         return LoadedProfiles(problem=gettext("The profiles could not be loaded. Try again, or ask an admin."))
@@ -169,7 +166,8 @@ class ProfileCards:
             card = _Card(profile, is_judged=number < _MAX_PROFILES or slug == picked, request=request)
             view = await self._build_card(spawner, card, key=key, offer=offer, allowance=allowance)
             if view is not None:
-                error = join_sentences(*(problem.message for problem in request.problems)) if slug == sent else ""
+                is_refused = slug == (sent or default)
+                error = join_sentences(*(problem.message for problem in request.problems)) if is_refused else ""
                 views.append(_mark(view, is_last=slug == last, is_picked=slug == picked, error=error))
         return tuple(sorted(views, key=lambda view: not view.is_last))
 
@@ -233,8 +231,10 @@ class ProfileCards:
     ) -> _KeptPod:
         whole = (key, repr(profile), frozenset(options.items()))
         if (kept := self._pods.get(whole)) is None:
-            self._pods[whole] = kept = _KeptPod(await build_profile_pod(spawner, profile, options=options))
-        self._pods.move_to_end(whole)
+            kept = _KeptPod(await build_profile_pod(spawner, profile, options=options))
+        if not any(name.endswith(UNLISTED) for name in options):  # one user's texts would fill the memory for all
+            self._pods[whole] = kept
+            self._pods.move_to_end(whole)
         if len(self._pods) > _MAX_PODS:
             self._pods.popitem(last=False)
         kept.classify(catalog)
@@ -245,7 +245,9 @@ def _describe_spawner(spawner: ProfileSupport) -> str:
     """Return a text that differs for spawners that build different pods."""
     values = private_api.get_trait_values(spawner)
     configured = {name: value for name, value in values.items() if getattr(type(spawner), name).metadata.get("config")}
-    return repr((spawner.user.name, spawner.name, sorted(configured.items(), key=lambda item: item[0])))
+    told = sorted((name, value) for name, value in configured.items() if name not in _FORM_TRAITS)
+    text = repr((type(spawner), spawner.user.name, spawner.name, told))
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)

@@ -103,6 +103,7 @@ PRIVATE_NAMES = (
         is_overridden=True,
     ),
     PrivateName(KubeSpawner, "_apply_overrides", "no server starts", ("spawner_override",)),
+    PrivateName(KubeSpawner, "_deprecated_traits", "users of profiles may name an image that they must not use"),
     PrivateName(KubeSpawner, "_get_initialized_profile_list", _FORM, ("profile_list",)),
     PrivateName(KubeSpawner, "_render_options_form", _FORM, ("profile_list",)),
     PrivateName(KubeSpawner, "_sorted_dict_values", _FORM, ("src",)),
@@ -443,6 +444,17 @@ def apply_overrides(spawner: object, override: dict[str, Any]) -> None:
     :param override: name of a trait → its value; KubeSpawner merges a mapping into the trait's mapping in place.
     """
     cast("_Spawner", spawner)._apply_overrides(override)
+
+
+def find_trait_name(name: str) -> str:
+    """Return the present name of one of KubeSpawner's traits; another name stays as it is.
+
+    :param name: the name, perhaps an old one such as ``image_spec``, which sets ``image``.
+    """
+    renamed: Mapping[str, tuple[str, str]] = KubeSpawner._deprecated_traits
+    while name in renamed:
+        name, _ = renamed[name]
+    return name
 
 
 def list_profiles(spawner: object, profile_list: Any) -> Sequence[Mapping[str, Any]]:

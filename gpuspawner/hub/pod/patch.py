@@ -57,6 +57,7 @@ RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""
 
+_GPU_ANNOTATIONS = frozenset(f"{ANNOTATION_PREFIX}{key}" for key in ("gpu", "gpu-name", "gpu-count"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _PREFERENCE_WEIGHT = 100
@@ -192,7 +193,9 @@ def annotate_pod(pod: Any, gpus: PodGPUs, *, catalog: Catalog, profile: str) -> 
     summary = " · ".join(filter(None, (profile, _format_gpus(gpus.count, name) if gpus.count else "")))
     annotations = build_annotations(summary, gpu=gpus.gpu, gpu_name=name, gpu_count=gpus.count)
     annotated, annotated.metadata = copy(pod), copy(pod.metadata)
-    annotated.metadata.annotations = {**(pod.metadata.annotations or {}), **annotations}
+    # A hook may have taken the GPUs out of the pod.
+    own = {name: value for name, value in (pod.metadata.annotations or {}).items() if name not in _GPU_ANNOTATIONS}
+    annotated.metadata.annotations = {**own, **annotations}
     return annotated
 
 
@@ -205,7 +208,7 @@ def limit_pod(pod: Any, admission: PodAdmission) -> None:
     if admission.run_time_s is not None:
         pod.spec.active_deadline_seconds = _pick_shorter(pod.spec.active_deadline_seconds, admission.run_time_s)
         pod.metadata.annotations[RUN_TIME_ANNOTATION] = str(pod.spec.active_deadline_seconds)
-    if admission.pools is not None:
+    if admission.notes_pools:
         # Also without a pool: the pools of a pod without the annotation follow from the user's groups, which may
         # have changed since the start.
         pod.metadata.annotations[POOLS_ANNOTATION] = ",".join(admission.pools)

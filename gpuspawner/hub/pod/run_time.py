@@ -19,14 +19,12 @@ from typing import Any
 
 from kubernetes_asyncio.client import V1EnvVar
 
+from gpuspawner.core.cluster.model import NOTEBOOK
 from gpuspawner.core.json_access import as_dict, as_int, as_text
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, read_variable_name
 from gpuspawner.hub.spawner_protocol import HubSpawner
-
-NOTEBOOK = "notebook"
-"""The name that KubeSpawner gives to the server's container."""
 
 _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 

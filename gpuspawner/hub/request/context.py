@@ -109,7 +109,7 @@ def read_choice_header() -> dict[str, str] | None:
         return None
     if not isinstance(values, dict):
         return None
-    return {name: value for name, value in values.items() if isinstance(value, str)}
+    return {name: value[: get_max_length(name)] for name, value in values.items() if isinstance(value, str)}
 
 
 def is_refresh(handler: Any) -> bool:

@@ -98,8 +98,7 @@ async def _find_named_alternatives(
 ) -> list[Alternative] | None:
     """Return similar choices, best first; None if the search would have to wait for more than ``patience_s`` seconds.
 
-    The list is empty if the search fails, and for a server that was not chosen in gpuspawner's form. For a profile, the
-    choices are other profiles.
+    The list is empty if the search fails. For a profile, the choices are other profiles.
     """
     try:
         if spawner.starts_profile:

@@ -121,11 +121,6 @@ class OpenStarts:
         ]
 
     @property
-    def are_running(self) -> bool:
-        """Whether a task of a start runs, even of one that was cancelled."""
-        return any(start.list_running() for start in self._starts)
-
-    @property
     def have_earlier(self) -> bool:
         """Whether starts before the current one run, or need a stop."""
         current = _current_start.get()

@@ -45,6 +45,7 @@ class StartState:
         GPU.
     :param profile: name of KubeSpawner's profile that the user has chosen; empty for a choice in gpuspawner's form.
     :param names_image: whether the user names the image of the server in a text field of the profile.
+    :param texts: names of the options of the profile in which the user has written a text.
     :param has_read_options: whether the start has reached ``load_user_options``, which a subclass may replace.
     :param annotations: annotations of the pod that the start has built; empty before.
     :param is_pod_built: set once ``annotations`` are those of the pod.
@@ -78,6 +79,7 @@ class StartState:
     avoided: tuple[MatchExpression, ...] = ()
     profile: str = ""
     names_image: bool = False
+    texts: tuple[str, ...] = ()
     has_read_options: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
     is_pod_built: asyncio.Event = field(default_factory=asyncio.Event)

@@ -104,14 +104,14 @@ async def test_a_start_that_fails_in_the_cluster_is_explained_and_no_failure_of_
             {"profile": "b"}, "Unable to determine a default choice for image.", id="no choice and no default"
         ),
         pytest.param(
-            {"profile": "a", "size--unlisted-choice": "huge"}, "Received unlisted_choice for size", id="not enabled"
+            {"profile": "a", "size--unlisted-choice": "huge"}, "size: this text cannot be used.", id="not enabled"
         ),
         pytest.param(
-            {"profile": "a", "image--unlisted-choice": "evil/x"}, "Received unlisted_choice for image", id="the regex"
+            {"profile": "a", "image--unlisted-choice": "evil/x"}, "image: this text cannot be used.", id="the regex"
         ),
         pytest.param(
             {"profile": "a", "image--unlisted-choice": ["acme/x"]},
-            "expected string",
+            "image: this text cannot be used.",
             id="unlisted choice that is no text",
         ),
     ],

@@ -66,6 +66,7 @@ def test_all_keys_are_carried_over():
             "probation": NamedRule(gpus={"t4": GPUTypeRule()}, max_gpus=1, deny=True),
         },
         group_names=frozenset({"ML", "probation", "Physics", "astro", "art"}),
+        gpu_names=frozenset({"a100-80gb", "t4"}),
         users={"Ada": NamedRule(max_gpus=8)},
         pools={
             "rest": GPUPool(slug="rest", display_name="rest", groups=("art",), gpus=("*",), max_gpus=1),

@@ -61,7 +61,7 @@ def call(kubeconfig: str, tmp_path: Path) -> Call:
         (["--profile", "one"], 0, "Choice: One GPU · 1 × A100 80 GB\n"),
         (["--profile", "one", "--option", "size=large"], 3, "has 900 GiB of memory"),
         (["--profile", "one", "--option", "size--unlisted-choice=800G"], 3, "has 800 GiB of memory"),
-        (["--profile", "one", "--option", "size--unlisted-choice=x"], 1, "failed validation regex"),
+        (["--profile", "one", "--option", "size--unlisted-choice=x"], 1, "this text cannot be used"),
         (["--profile", "one", "--option", "size=huge"], 1, "Not valid: profile: size: there is no entry 'huge'."),
         (["--profile", "two"], 1, "Not valid: profile: There is no profile 'two'. Offered: plain, one."),
         (["--user-options", '{"profile": "one", "size": "small"}'], 0, "Choice: One GPU · 1 × A100 80 GB\n"),

@@ -96,30 +96,46 @@ def test_the_node_selector_names_the_type(limits: dict[str, int], selector: dict
 
 
 @pytest.mark.parametrize(
-    ("terms", "slug", "types"),
+    ("terms", "slug", "types", "may_be_new"),
     [
-        pytest.param([[product("T4")]], "t4", ("t4",), id="one term"),
-        pytest.param([[product("T4")], [product("T4", "T4")]], "t4", ("t4",), id="terms of one type"),
-        pytest.param([[product("T4")], []], "t4", ("t4",), id="a term that no node matches"),
-        pytest.param([[product("T4")], [product("A100-40")]], "", EVERY, id="terms of several types"),
-        pytest.param([[product("T4")], [require(POOL, "Exists")]], "", EVERY, id="a term without a model"),
+        pytest.param([[product("T4")]], "t4", ("t4",), False, id="one term"),
+        pytest.param([[product("T4")], [product("T4", "T4")]], "t4", ("t4",), False, id="terms of one type"),
+        pytest.param([[product("T4")], []], "t4", ("t4",), False, id="a term that no node matches"),
+        pytest.param([[product("T4")], [product("A100-40")]], "", EVERY, False, id="terms of several types"),
+        pytest.param([[product("T4")], [require(POOL, "Exists")]], "", EVERY, True, id="a term without a model"),
         pytest.param(
-            [[product("A100-40"), require(SHARING, "DoesNotExist")]], "a100", ("a100", "shared"), id="an absent label"
+            [[product("A100-40"), require(SHARING, "DoesNotExist")]],
+            "a100",
+            ("a100", "shared"),
+            False,
+            id="an absent label",
         ),
-        pytest.param([[require(PRODUCT, "NotIn", "T4")]], "", EVERY, id="all models but one, also those of new nodes"),
-        pytest.param([[product("T4", "H900")]], "", EVERY, id="also a model that new nodes may have"),
-        pytest.param([[product("H900")]], "", EVERY, id="only a model that new nodes may have"),
-        pytest.param([], "", EVERY, id="no term"),
-        pytest.param([[product("T4")]] * 300, "", EVERY, id="too many terms"),
+        pytest.param(
+            [[require(PRODUCT, "NotIn", "T4")]], "", EVERY, True, id="all models but one, also those of new nodes"
+        ),
+        pytest.param([[product("T4", "H900")]], "", EVERY, True, id="also a model that new nodes may have"),
+        pytest.param([[product("H900")]], "", EVERY, True, id="only a model that new nodes may have"),
+        pytest.param([], "", EVERY, True, id="no term"),
+        pytest.param([[product("T4")]] * 300, "", EVERY, True, id="too many terms"),
     ],
 )
-def test_the_node_affinity_names_the_type(terms: list[list[dict[str, Any]]], slug: str, types: tuple[str, ...]):
-    assert classify({NVIDIA: 1}, terms=terms) == PodGPUs(counts={NVIDIA: 1}, gpu=slug, types=types)
+def test_the_node_affinity_names_the_type(
+    terms: list[list[dict[str, Any]]], slug: str, types: tuple[str, ...], may_be_new: bool
+):
+    expected = PodGPUs(counts={NVIDIA: 1}, gpu=slug, types=types, may_be_new=may_be_new)
+    assert classify({NVIDIA: 1}, terms=terms) == expected
 
 
 @pytest.mark.parametrize("selector", [{}, {POOL: "gpu"}, {PRODUCT: "H900"}])
 def test_a_pod_that_names_no_model_may_get_every_type(selector: dict[str, str]):
-    assert classify({NVIDIA: 1}, selector=selector) == PodGPUs(counts={NVIDIA: 1}, gpu="", types=EVERY)
+    assert classify({NVIDIA: 1}, selector=selector) == PodGPUs(counts={NVIDIA: 1}, gpu="", types=EVERY, may_be_new=True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "slug"), [({}, "t4"), ({POOL: "gpu"}, "t4"), ({PRODUCT: "T4"}, "t4"), ({PRODUCT: "H900"}, "")]
+)
+def test_the_only_type_is_that_of_each_pod_that_asks_for_no_other_model(selector: dict[str, str], slug: str):
+    assert classify({NVIDIA: 1}, known=catalog(T4), selector=selector).gpu == slug
 
 
 @pytest.mark.parametrize(

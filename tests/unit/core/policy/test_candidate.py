@@ -8,13 +8,21 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.pod_gpus import PodGPUs
-from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Access, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.policy_model import (
+    ANY,
+    UNLIMITED,
+    Access,
+    AmountRange,
+    GPUTypeRule,
+    NamedRule,
+    Policy,
+    Rule,
+)
 from gpuspawner.core.errors import PolicyError
 from gpuspawner.core.policy.admission import PodAdmission, admit_pod
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.policy.gpu_limits import list_possible_types
 from gpuspawner.core.request.candidate import Candidate
-from tests.unit.core.policies import A100, CATALOG, EITHER, GIB, HOUR_S, T4, allowed, catalog, gpu, pool, server
+from tests.unit.core.policies import A100, CATALOG, EITHER, GIB, HOUR_S, T4, allowed, gpu, pool, server
 
 OWN_IMAGE = "quay.io/a/b:1"
 
@@ -150,17 +158,86 @@ HIDDEN = gpu("h100", max_runtime_s=HOUR_S)
     ],
 )
 def test_the_types_that_a_pod_may_get_are_those_of_the_catalog(asked: PodGPUs, expected: tuple[Any, ...]):
-    assert list_possible_types(asked, catalog(hidden=(HIDDEN,))) == expected
+    assert allowed(hidden=(HIDDEN,)).list_possible_types(asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("types", "is_denied"),
+    [
+        pytest.param(["t4", "a100"], False, id="each member"),
+        pytest.param(["either"], False, id="the combined type"),
+        pytest.param(["t4"], True, id="one member"),
+    ],
+)
+def test_a_pod_that_may_get_each_member_of_a_combined_type_needs_this_type_or_each_member(
+    types: list[str], is_denied: bool
+):
+    allowance = allowed(Rule(gpus={slug: GPUTypeRule() for slug in types}))
+    found = denials(allowance, gpus=gpus("t4", "a100", named="either"))
+    assert found == ({"gpu": "gpu_not_allowed"} if is_denied else {})
+
+
+NEW = replace(gpus("t4", "a100", count=2), may_be_new=True)
+UNKNOWN = PodGPUs(counts={T4.resource: 2}, gpu="", may_be_new=True)
+
+
+@pytest.mark.parametrize("asked", [NEW, UNKNOWN], ids=["or a known type", "only a new type"])
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        pytest.param({ANY: GPUTypeRule()}, None, id="no limit"),
+        pytest.param({ANY: GPUTypeRule(), "h100": GPUTypeRule(max_gpus_per_server=2)}, None, id="below the limit"),
+        pytest.param({ANY: GPUTypeRule(), "h100": GPUTypeRule(max_gpus_per_server=1)}, "gpu_quota", id="above it"),
+        pytest.param({ANY: GPUTypeRule(), "h100": GPUTypeRule(max_gpus=1)}, "gpu_quota", id="above a total"),
+        pytest.param({ANY: GPUTypeRule(), "h100": GPUTypeRule(max_gpus=0)}, "gpu_not_allowed", id="none of it"),
+    ],
+)
+def test_a_limit_of_a_type_without_nodes_holds_for_each_pod_that_may_get_it(
+    rule: dict[str, GPUTypeRule], code: str | None, asked: PodGPUs
+):
+    allowance = allowed(Policy(default=Rule(gpus=rule), gpu_names=frozenset({"h100"})))
+    assert denials(allowance, gpus=asked) == ({} if code is None else {"gpu": code})
+    assert denials(allowance, gpus=replace(asked, gpu="t4", types=("t4",), may_be_new=False)) == {}
+
+
+def test_a_type_without_nodes_is_denied_like_one_with_nodes():
+    others = Policy(
+        default=Rule(gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule()}),
+        users={"bob": NamedRule(gpus={"h100": GPUTypeRule()})},
+        gpu_names=frozenset({"t4", "a100", "h100"}),
+    )
+    assert sentence(allowed(others), gpus=NEW) == "You don't have access to h100."
+    assert denials(allowed(others), gpus=replace(NEW, may_be_new=False)) == {}
+
+
+@pytest.mark.parametrize("asked", [NEW, UNKNOWN], ids=["or a known type", "only a new type"])
+def test_a_pool_of_a_type_without_nodes_limits_each_pod_that_may_get_it(asked: PodGPUs):
+    policy = Policy(pools={"p": pool("p", gpus=frozenset({"h100"}), most=1)}, gpu_names=frozenset({"h100"}))
+    assert denials(allowed(policy, groups=["physics"]), gpus=asked) == {"gpu": "pool_quota"}
+
+
+def test_the_pod_of_an_unknown_type_does_not_say_its_pools_which_its_node_tells_later():
+    pools = {name: pool(name, gpus=frozenset({slug})) for name, slug in {"p": "h100", "q": "a100", "r": ANY}.items()}
+    policy = Policy(pools=pools, gpu_names=frozenset({"h100", "a100"}))
+    admission = admit_pod(Candidate(gpus=UNKNOWN), allowed(policy, groups=["physics"]))
+    assert (set(admission.pools), admission.notes_pools) == ({"p", "r"}, False)
+
+
+def test_gpus_whose_number_cannot_be_read_are_refused_where_anything_is_limited():
+    unread = {"is_gpu_count_known": False}
+    assert sentence(allowed(Rule(max_gpus=0)), **unread) == "The number of GPUs must be a whole number."
+    assert sentence(allowed(), **unread) is None
 
 
 @pytest.mark.parametrize(("resource", "vendor"), [("amd.com/gpu", "amd"), ("x.io/tpu", "other")])
 def test_gpus_of_no_type_stand_for_a_type_without_a_name(resource: str, vendor: str):
-    (found,) = list_possible_types(PodGPUs(counts={resource: 2}, gpu=""), catalog())
+    (found,) = allowed().list_possible_types(PodGPUs(counts={resource: 2}, gpu="", may_be_new=True))
     assert (found.slug, found.display_name, found.resource, found.vendor) == ("", resource, resource, vendor)
 
 
 def test_a_second_resource_may_be_of_any_type_and_so_may_the_first():
-    found = list_possible_types(PodGPUs(counts={T4.resource: 1, "x.io/tpu": 1}, gpu=""), catalog(hidden=(HIDDEN,)))
+    asked = PodGPUs(counts={T4.resource: 1, "x.io/tpu": 1}, gpu="", may_be_new=True)
+    found = allowed(hidden=(HIDDEN,)).list_possible_types(asked)
     assert [gpu.slug or gpu.resource for gpu in found] == ["h100", "t4", "a100", T4.resource, "x.io/tpu"]
 
 
@@ -197,9 +274,10 @@ def test_a_pod_that_is_let_through_has_the_pools_of_all_types_once():
     pools = {"p": pool("p"), "q": pool("q", gpus=frozenset({"t4"})), "r": pool("r", gpus=frozenset({ANY}))}
     allowance = allowed(Policy(pools=pools), groups=["physics"])
     asked = gpus("t4", "a100", count=2)
-    assert admit_pod(Candidate(gpus=asked), allowance) == PodAdmission(gpus=asked, pools=("q", "r", "p"))
-    assert admit_pod(Candidate(), allowance).pools == ()
-    assert admit_pod(Candidate(gpus=asked), allowed()).pools is None
+    expected = PodAdmission(gpus=asked, pools=("q", "r", "p"), notes_pools=True)
+    assert admit_pod(Candidate(gpus=asked), allowance) == expected
+    assert admit_pod(Candidate(), allowance) == PodAdmission(gpus=PodGPUs(), notes_pools=True)
+    assert admit_pod(Candidate(gpus=asked), allowed()) == PodAdmission(gpus=asked)
 
 
 def test_a_pod_that_is_not_is_refused_with_all_reasons():

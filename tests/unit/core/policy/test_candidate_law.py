@@ -29,7 +29,9 @@ GPU = T4.resource
 def pods(*choices: tuple[str, ...]) -> st.SearchStrategy[PodGPUs]:
     """Return the GPUs of pods, each of which may get the types of one of the choices."""
     return st.builds(
-        lambda types, count: PodGPUs(counts={GPU: count}, gpu=types[0] if len(types) == 1 else "", types=types),
+        lambda types, count: PodGPUs(
+            counts={GPU: count}, gpu=types[0] if len(types) == 1 else "", types=types, may_be_new=not types
+        ),
         st.sampled_from(choices),
         st.integers(1, 9),
     )
@@ -140,7 +142,7 @@ def test_gpus_of_an_unknown_type_are_for_those_who_may_have_any_type(limits: All
         maxima.append((count, every.max_gpus_per_server))
         maxima.append((count + sum(server.count for server in may_be_unknown), every.max_gpus))
     is_inside = all(asked <= (UNLIMITED if most is None else most) for asked, most in maxima)
-    found = limits.check_candidate(Candidate(gpus=PodGPUs(counts={"x/tpu": count}, gpu="")))
+    found = limits.check_candidate(Candidate(gpus=PodGPUs(counts={"x/tpu": count}, gpu="", may_be_new=True)))
     assert (found == ()) is (is_inside and (rule.gpus is None or every is not None))
 
 
@@ -158,7 +160,7 @@ def test_gpus_of_an_unknown_type_are_held_to_what_a_type_that_no_rule_names_is(l
 
 @given(EVERY, ONE)
 def test_gpus_of_an_unknown_type_beside_others_never_lift_a_limit(limits: Allowance, gpus: PodGPUs):
-    both = PodGPUs(counts={"x/tpu": 1, **gpus.counts}, gpu="")
+    both = PodGPUs(counts={"x/tpu": 1, **gpus.counts}, gpu="", may_be_new=True)
     found = [limits.check_candidate(Candidate(gpus=asked)) for asked in (gpus, both)]
     assert found[1] or not found[0]
     times = [limits.find_pod_run_time_s(asked) or UNLIMITED for asked in (gpus, both)]
@@ -186,6 +188,6 @@ def test_a_pod_that_is_let_through_counts_towards_the_pools_of_all_its_types(lim
         mine = limits.person.normalized_groups
         expected = {pool.slug for pool in policy.pools.values() if ANY in pool.gpus and pool.groups & mine}
     has_pools = policy is not None and bool(policy.pools)
-    assert (None if admission.pools is None else set(admission.pools)) == (expected if has_pools else None)
-    assert len(admission.pools or ()) == len(set(admission.pools or ()))
+    assert (set(admission.pools), admission.notes_pools) == (expected, has_pools and bool(gpus.types or not gpus.count))
+    assert len(admission.pools) == len(set(admission.pools))
     assert (admission.gpus, admission.run_time_s) == (gpus, limits.find_pod_run_time_s(gpus))

@@ -88,12 +88,31 @@ def test_gpus_are_those_of_all_containers_and_of_the_type_that_the_pod_names():
 
 def test_gpus_without_a_node_selector_may_be_of_several_types():
     found = read(pod(limits={"nvidia.com/gpu": 1}))
-    assert found.gpus == PodGPUs(counts={"nvidia.com/gpu": 1}, gpu="", types=("t4", "a100"))
+    assert found.gpus == PodGPUs(counts={"nvidia.com/gpu": 1}, gpu="", types=("t4", "a100"), may_be_new=True)
 
 
 def test_gpus_that_no_type_stands_for_are_gpus_as_well():
     found = read(pod(limits={"amd.com/gpu": 1}))
-    assert found.gpus == PodGPUs(counts={"amd.com/gpu": 1}, gpu="")
+    assert found.gpus == PodGPUs(counts={"amd.com/gpu": 1}, gpu="", may_be_new=True)
+
+
+@pytest.mark.parametrize(
+    ("amount", "count"),
+    [("8", 8), ("8e00000", 8), ("0", 0), (2, 2), ("8" + "0" * 40, None), ("many", None), (None, 0), ([8], None)],
+)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_an_amount_of_gpus_that_cannot_be_read_is_unknown_and_not_none(kind: str, amount: Any, count: int | None):
+    helper = {"name": "helper", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+    manifest = pod()
+    manifest["spec"][kind] = [*manifest["spec"].get(kind, []), helper]
+    candidate = read(manifest)
+    assert (candidate.gpus.count, candidate.is_gpu_count_known) == (count or 0, count is not None)
+
+
+def test_the_servers_container_is_the_one_that_kubespawner_names_wherever_it_stands():
+    manifest = pod(limits={"cpu": "2", "memory": "2Gi"})
+    manifest["spec"]["containers"].insert(0, {"name": "sidecar", "resources": {"limits": {"cpu": "0.1"}}})
+    assert read(manifest) == Candidate(cpu=(2000, 2000), memory=(2 * GIB, 2 * GIB))
 
 
 @pytest.mark.parametrize(("names_image", "custom_image"), [(True, "quay.io/a/b:1"), (False, "")])

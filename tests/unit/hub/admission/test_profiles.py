@@ -78,12 +78,14 @@ def test_a_choice_that_is_offered_has_the_name_of_its_profile(options: Any, name
         ),
         pytest.param({"size": "huge"}, "size: there is no entry 'huge'.", id="unknown choice of the default"),
         pytest.param(
-            {"size--unlisted-choice": "64G"}, "size: there is no entry '64G'.", id="unlisted one of the default"
+            {"size--unlisted-choice": "64G"}, "size: this text cannot be used.", id="unlisted one of the default"
         ),
         pytest.param(
-            {"profile": "small", "tag--unlisted-choice": "x/y"}, "tag: there is no entry 'x/y'.", id="other pattern"
+            {"profile": "small", "tag--unlisted-choice": "x/y"}, "tag: this text cannot be used.", id="other pattern"
         ),
-        pytest.param({"profile": "small", "tag--unlisted-choice": ["a/y"]}, "tag: there is no entry", id="no text"),
+        pytest.param(
+            {"profile": "small", "tag--unlisted-choice": ["a/y"]}, "tag: this text cannot be used.", id="no text"
+        ),
     ],
 )
 def test_a_choice_that_is_not_offered_is_refused_in_words(options: Any, message: str):
