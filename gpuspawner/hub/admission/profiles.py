@@ -48,7 +48,7 @@ class ProfileSupport(KubeSpawner):
 
     cards: Any
     has_configured_form: Callable[[], bool]
-    kept_profiles: tuple[float, Sequence[Mapping[str, Any]]] | None = None
+    kept_profiles: tuple[float, LoadedProfiles] | None = None
     admission: AdmissionService
     start_state: Any
     start_timeout: int
@@ -185,10 +185,12 @@ class LoadedProfiles(NamedTuple):
     """The profiles of a user.
 
     :param profiles: the profiles, as KubeSpawner completes them.
+    :param texts: a text for each profile, which differs for different profiles.
     :param problem: why the hub could not load them, a sentence for the user; "" if it could.
     """
 
     profiles: Sequence[Mapping[str, Any]] = ()
+    texts: Sequence[str] = ()
     problem: str = ""
 
 

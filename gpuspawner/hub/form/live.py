@@ -70,7 +70,7 @@ async def build_page(
         problems=draft.problems if draft is not None and (draft.profile or not spawner.has_fields) else (),
         picks_default=not spawner.has_fields,
     )
-    cards = await spawner.cards.build(spawner, loaded.profiles, offer=offer, allowance=allowance, request=picked)
+    cards = await spawner.cards.build(spawner, loaded, offer=offer, allowance=allowance, request=picked)
     if spawner.has_fields:
         saved = None if is_profile else options
         view = await build_form(spawner, offer, allowance=allowance, options=saved, draft=draft, header=request.header)

@@ -84,20 +84,26 @@ async def load_profiles(spawner: ProfileSupport, *, is_refresh: bool = False) ->
     """
     profiles = spawner.profile_list
     if not callable(profiles):
-        return LoadedProfiles(spawner.cards.complete(spawner, private_api.list_profiles(spawner, profiles)))
+        loaded: LoadedProfiles = spawner.cards.complete(spawner, private_api.list_profiles(spawner, profiles))
+        return loaded
     now = time.monotonic()
     if is_refresh and spawner.kept_profiles is not None and now - spawner.kept_profiles[0] < _KEPT_S:
-        return LoadedProfiles(spawner.kept_profiles[1])
+        return spawner.kept_profiles[1]
     try:
         async with asyncio.timeout(_LOAD_S):
-            completed = private_api.complete_profiles(spawner, await maybe_future(profiles(spawner)))
+            loaded = _complete(spawner, await maybe_future(profiles(spawner)))
     except web.HTTPError:
         raise
     except Exception:  # log any exception: the function is the admin's
         spawner.log.exception("Cannot load the profiles of %s", private_api.get_log_name(spawner))
         return LoadedProfiles(problem=gettext("The profiles could not be loaded. Try again, or ask an admin."))
-    spawner.kept_profiles = now, completed
-    return LoadedProfiles(completed)
+    spawner.kept_profiles = now, loaded
+    return loaded
+
+
+def _complete(spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> LoadedProfiles:
+    completed = private_api.complete_profiles(spawner, profiles)
+    return LoadedProfiles(completed, texts=tuple(map(repr, completed)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,9 +127,9 @@ class ProfileCards:
 
     def __init__(self) -> None:
         self._pods: OrderedDict[tuple[object, ...], _KeptPod] = OrderedDict()
-        self._completed: tuple[str, Sequence[Mapping[str, Any]]] = ("", ())
+        self._completed: tuple[str, LoadedProfiles] = ("", LoadedProfiles())
 
-    def complete(self, spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    def complete(self, spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> LoadedProfiles:
         """Return profiles with the slugs and defaults that KubeSpawner gives them; the caller must not change them.
 
         :param spawner: the user's spawner.
@@ -131,13 +137,13 @@ class ProfileCards:
         """
         key = repr((type(spawner), profiles))
         if self._completed[0] != key:
-            self._completed = key, private_api.complete_profiles(spawner, profiles)
+            self._completed = key, _complete(spawner, profiles)
         return self._completed[1]
 
     async def build(
         self,
         spawner: ProfileSupport,
-        profiles: Sequence[Mapping[str, Any]],
+        loaded: LoadedProfiles,
         *,
         offer: Offer,
         allowance: Allowance,
@@ -146,11 +152,12 @@ class ProfileCards:
         """Return the cards of a user's profiles: first that of the user's last start, then the others in their order.
 
         :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
-        :param profiles: the profiles, as KubeSpawner has completed them.
+        :param loaded: the profiles.
         :param offer: what the hub offers now.
         :param allowance: what the user may have now.
         :param request: what the user has picked.
         """
+        profiles = loaded.profiles
         slugs = [as_text(profile["slug"]) for profile in profiles]
         last = as_text(request.saved.get(PROFILE))
         sent = request.typed.get(PROFILE, "")
@@ -164,7 +171,8 @@ class ProfileCards:
             if slug in slugs[:number]:
                 continue  # of several profiles with one slug, KubeSpawner takes the first
             card = _Card(profile, is_judged=number < _MAX_PROFILES or slug == picked, request=request)
-            view = await self._build_card(spawner, card, key=key, offer=offer, allowance=allowance)
+            own_key = f"{key}{loaded.texts[number]}"
+            view = await self._build_card(spawner, card, key=own_key, offer=offer, allowance=allowance)
             if view is not None:
                 is_refused = slug == (sent or default)
                 error = join_sentences(*(problem.message for problem in request.problems)) if is_refused else ""
@@ -182,8 +190,8 @@ class ProfileCards:
         :param offer: what the hub offers now.
         :param allowance: what the user may have now.
         """
-        profiles = (await load_profiles(spawner, is_refresh=True)).profiles
-        cards = await self.build(spawner, profiles, offer=offer, allowance=allowance, request=CardRequest())
+        loaded = await load_profiles(spawner, is_refresh=True)
+        cards = await self.build(spawner, loaded, offer=offer, allowance=allowance, request=CardRequest())
         chosen = as_text(as_dict(spawner.user_options).get(PROFILE))
         slug = chosen or next((card.slug for card in cards if card.is_picked), "")
         has_gpu = any(card.gpus for card in cards if card.slug == slug)
@@ -229,7 +237,7 @@ class ProfileCards:
         key: str,
         catalog: Catalog,
     ) -> _KeptPod:
-        whole = (key, repr(profile), frozenset(options.items()))
+        whole = (key, frozenset(options.items()))
         if (kept := self._pods.get(whole)) is None:
             kept = _KeptPod(await build_profile_pod(spawner, profile, options=options))
         if not any(name.endswith(UNLISTED) for name in options):  # one user's texts would fill the memory for all
