@@ -251,7 +251,7 @@ async def test_nothing_is_wrong_in_dark_and_narrow(
 
 
 @each_site
-@pytest.mark.window(viewport={"width": 1100, "height": 450})
+@pytest.mark.window(viewport={"width": 1100, "height": 480})
 async def test_nothing_is_wrong_in_light(page: Page, site: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     await open_form(page, site)
     await expect(page.locator(".gs-profile").first).to_be_visible()
