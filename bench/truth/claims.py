@@ -25,7 +25,6 @@ class Kind(StrEnum):
     CROWD = "kept off by others"
     NO_NEW_NODE = "no new node"
     QUOTA_IN_USE = "the queue's quota is in use"
-    QUEUE_ORDER = "the queue keeps to its order"
     OTHER = "other"
 
 
@@ -50,7 +49,6 @@ _SENTENCES = (
     (Kind.NO_NEW_NODE, r"no more nodes can be added right now|all nodes that can be added are already taken"),
     (Kind.NO_NEW_NODE, r"all suitable nodes are taken"),
     (Kind.QUOTA_IN_USE, r"the quota of the queue \S+ is in use"),
-    (Kind.QUEUE_ORDER, r"the queue \S+ keeps strictly to its order"),
 )
 _ORDER = ("free", "total", "most")
 

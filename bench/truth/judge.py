@@ -161,8 +161,6 @@ def _find_wrong_queue_reason(said: Said, event: Event) -> str:
     is_behind = bool(event.kueue.position) and not event.kueue.words
     if claim.kind is Kind.QUOTA_IN_USE and (is_about_use(event.kueue.words) or is_behind):
         return ""
-    if claim.kind is Kind.QUEUE_ORDER and event.kueue.position:
-        return ""
     return f"claims {claim}, but Kueue says: {event.kueue}"
 
 

@@ -118,7 +118,7 @@ def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the
     queue = documented_queue()["local_queue"]
     too_many = QUOTA + 1
     requested = f"{too_many} × A100 40 GB"
-    sentence = f"Can't start: the server requests {requested}; the most that the queue {queue} can admit is {QUOTA}."
+    sentence = f"Can't start: the server requests {requested}; the queue {queue} never admits more than {QUOTA}."
     before = servers.wait_verdict("greedy", WHOLE_CARD.slug, too_many, sentence=sentence)
     answer = servers.ask("greedy", {**CARD, "gpu_count": too_many})
     with bare_pod(api, queue, gpus=too_many):

@@ -32,10 +32,7 @@ CARD = KINDS["V100"]
 ONE = {"gpu": CARD.slug, "gpu_count": 1}
 TWO = {"gpu": CARD.slug, "gpu_count": 2}
 HOPELESS_WITHIN_S = 60
-MAY_PREEMPT = (
-    "Availability unknown: the quota of the queue queue-winner is in use, but others may have to give way "
-    "to this server."
-)
+MAY_PREEMPT = "Availability unknown: the queue queue-winner decides when it may start."
 OTHER_GATE = "example.com/approval"
 REASON = "Your server had to give way to something of higher priority."
 
@@ -121,7 +118,7 @@ HOPELESS = [
 
 
 REFUSED = {
-    "greedy": "the server requests 2 × Tesla V100 16 GB; the most that the queue queue-greedy can admit is 1",
+    "greedy": "the server requests 2 × Tesla V100 16 GB; the queue queue-greedy never admits more than 1",
     "odd": "the queue queue-odd has nothing of the kind that your server asks for",
     "queueless": "the queue queue-queueless does not exist",
     "held": "the queue queue-held is stopped, or not set up completely",

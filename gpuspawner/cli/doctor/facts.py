@@ -53,7 +53,6 @@ class ObjectKind(StrEnum):
     LOCAL_QUEUES = "localqueues"
     CLUSTER_QUEUES = "clusterqueues"
     QUEUE_FLAVORS = "resourceflavors"
-    COHORTS = "cohorts"
     QUEUE_PRIORITIES = "workloadpriorityclasses"
     MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
     VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
@@ -65,7 +64,6 @@ class ObjectKind(StrEnum):
 KUEUE_KINDS = (
     ObjectKind.CLUSTER_QUEUES,
     ObjectKind.QUEUE_FLAVORS,
-    ObjectKind.COHORTS,
     ObjectKind.QUEUE_PRIORITIES,
 )
 """Cluster-scoped kinds of Kueue's objects."""

@@ -14,11 +14,11 @@ from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorte
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from gpuspawner.core.catalog.kueue import (
-    ClusterQueues,
     FlavorCapacity,
     QueueCapacity,
     QuotaAnswer,
     QuotaJudgment,
+    read_capacity,
 )
 from gpuspawner.core.catalog.model import GPUType, TraitValues
 from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decode_selector
@@ -237,12 +237,8 @@ def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
         return
     yield from _check_selected_namespace(facts, name)
-    cluster_queues = ClusterQueues(
-        facts.list_objects(ObjectKind.CLUSTER_QUEUES),
-        cohorts=facts.read.get(ObjectKind.COHORTS),
-        flavors=facts.read.get(ObjectKind.QUEUE_FLAVORS),
-    )
-    capacity = cluster_queues.read_capacity(name)
+    cluster_queue = _find_object(facts, ObjectKind.CLUSTER_QUEUES, name=name)
+    capacity = read_capacity(cluster_queue, flavors=facts.read.get(ObjectKind.QUEUE_FLAVORS))
     if capacity is None:
         return
     types = [gpu for gpu in facts.catalog.gpus.values() if queue.accepts(gpu.slug)]

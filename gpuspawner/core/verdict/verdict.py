@@ -3,8 +3,9 @@
 A verdict (the prediction) is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. The verdict also
 counts the pods that wait for the same nodes and are scheduled first.
 
-A pod that Kueue will queue is first compared with the queue's quotas. The nodes matter only if Kueue admits the pod at
-once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if the hub cannot read enough of the queue.
+A pod that Kueue will queue is first compared with the queue's own quotas. The nodes matter only if these quotas show
+that Kueue admits the pod at once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if Kueue may
+decide either way.
 
 If the pod is compared with the nodes, the verdict can be NEVER only if all of this is true:
 
@@ -21,11 +22,10 @@ plugins register again. A hub that cannot read DeviceClasses treats each extende
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
-from itertools import chain, compress, islice, product
+from itertools import chain, compress
 from typing import NamedTuple
 
 from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
@@ -168,12 +168,6 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
     )
 
 
-_MAX_COMPARED_FLAVORS = 32
-"""If the pod fits no node with the ResourceFlavors that Kueue would choose now, a verdict tries at most this many other
-choices. If Kueue has more choices, the verdict is UNKNOWN."""
-_MAX_COMPARED_GROUPS = 5_000
-"""Limit to save time: with many groups of equivalent nodes, a verdict tries fewer choices of ResourceFlavors, so that
-choices times groups stays below about this number."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -182,7 +176,6 @@ _MAX_PLACES = 100
 _UNREADABLE = gettext_lazy("the hub can't read the cluster's nodes")
 _UNREADABLE_PODS = gettext_lazy("the hub can't read what is free")
 _UNCONFIRMED = gettext_lazy("the data about the cluster is out of date")
-_OTHER_FLAVOR = gettext_lazy("the queue would place it on nodes that cannot take it, but may choose other nodes later")
 _GATED = gettext_lazy("another system decides when it may start")
 _NEW_NODES_TAKEN = gettext_lazy("all nodes that can be added are already taken")
 _UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
@@ -267,22 +260,19 @@ def predict_verdict(
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
         return _make_unknown(inventory, inventory.reason or ("" if inventory.age_s else _UNCONFIRMED))
-    build = partial(_PodCase, occupancy=known.occupancy, gpu=gpu, inventory=inventory, new_nodes=new_nodes)
-    case = build(admission.pod)
+    case = _PodCase(admission.pod, known.occupancy, gpu=gpu, inventory=inventory, new_nodes=new_nodes)
     blocked = case.explain_blocked()
     doubt = case.explain_doubt() if blocked else ""
     if blocked and not doubt:
         if case.may_add_node():
             unknown = _make_unknown(inventory, blocked)
             return replace(unknown, may_add_node=True, start_timeout_s=start_timeout_s)
-        if case.may_take_one(admission.others, build=build):
-            return _make_unknown(inventory, _OTHER_FLAVOR)
         return Verdict(outcome=Outcome.NEVER, reason=make_sentence(blocked), age_s=inventory.age_s)
     if not known.pods_known:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE_PODS)
     if blocked:
         return _make_unknown(inventory, gettext("{reason}; {doubt} may change that", reason=blocked, doubt=doubt))
-    return _limit_places(case.predict(inventory), admission)
+    return _limit_places(case.predict(inventory), admission.places)
 
 
 def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = None) -> bool:
@@ -336,14 +326,10 @@ class _Admission(NamedTuple):
 
     :param pod: without Kueue's scheduling gate if Kueue admits the pod at once; otherwise unchanged.
     :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them, or if unknown.
-    :param has_more: whether Kueue may admit more than ``places`` such pods, with other ResourceFlavors for example.
-    :param others: one copy of the pod for each other choice of ResourceFlavors that Kueue may make later.
     """
 
     pod: Pod
     places: int | None = None
-    has_more: bool = False
-    others: Iterable[Pod] = ()
 
 
 def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | _Admission:
@@ -353,7 +339,7 @@ def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Ve
     if hopeless := _explain_problem(queue):
         return _make_queued(Outcome.NEVER, hopeless, queue=queue)
     capacity = queue.capacity
-    answer = _Admission(pod) if capacity is None else _judge_quota(pod, queue, capacity=capacity, gpu=gpu)
+    answer = _leave_to_queue(queue) if capacity is None else _judge_quota(pod, queue, capacity=capacity, gpu=gpu)
     doubt = _explain_idle_queue(queue)
     is_hopeless = isinstance(answer, Verdict) and answer.outcome is Outcome.NEVER
     return _make_queued(Outcome.UNKNOWN, doubt, queue=queue) if doubt and not is_hopeless else answer
@@ -362,17 +348,11 @@ def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Ve
 def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | _Admission:
     found = capacity.judge(pod.requests, pod.constraints)
     if found.answer <= QuotaAnswer.IN_USE and not queue.is_selected:
-        return _Admission(pod)
+        return _leave_to_queue(queue)
     match found.answer:
         case QuotaAnswer.ROOM:
-            return _use_room(pod, queue, capacity=capacity)
-        case QuotaAnswer.IN_USE if capacity.may_preempt:
-            reason = gettext(
-                "the quota of the queue {queue} is in use, but others may have to give way to this server",
-                queue=queue.name,
-            )
-            return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=queue.count_ahead())
-        case QuotaAnswer.IN_USE:
+            return _use_room(pod, queue, capacity=capacity, found=found)
+        case QuotaAnswer.IN_USE if not capacity.may_preempt:
             reason = gettext("the quota of the queue {queue} is in use", queue=queue.name)
             return _make_queued(Outcome.WAITS, reason, queue=queue, ahead=queue.count_ahead())
         case QuotaAnswer.EXCEEDED:
@@ -384,8 +364,13 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
             # UNKNOWN, not NEVER: Kueue's configuration may exempt the resource from quotas. The hub does not read it.
             reason = gettext("the queue {queue} has no quota for {resource}", queue=queue.name, resource=found.resource)
             return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
-        case QuotaAnswer.UNKNOWN:
-            return _Admission(pod)
+        case _:
+            return _leave_to_queue(queue)
+
+
+def _leave_to_queue(queue: QueueState) -> Verdict:
+    reason = gettext("the queue {queue} decides when it may start", queue=queue.name)
+    return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=queue.count_ahead())
 
 
 def _explain_problem(queue: QueueState) -> str:
@@ -418,53 +403,44 @@ def _explain_excess(pod: Pod, queue: QueueState, *, found: QuotaJudgment, gpu: G
     if found.most is None or found.resource not in pod.requests:
         return gettext("Your server asks for more than the whole quota of the queue {queue}.", queue=queue.name)
     return gettext(
-        "the server requests {amount}; the most that the queue {queue} can admit is {most}",
+        "the server requests {amount}; the queue {queue} never admits more than {most}",
         amount=format_amount(found.resource, pod.requests[found.resource], gpu=gpu),
         queue=queue.name,
         most=format_number(found.resource, found.most),
     )
 
 
-def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdict | _Admission:
-    choice, ahead = capacity.find_flavors(pod.requests, pod.constraints), queue.count_ahead()
-    if choice is None or capacity.has_checks or any(each[0].has_topology for each in choice.choices):
-        return _Admission(pod)
-    if capacity.is_strict and ahead is None:
-        return _Admission(pod)
-    if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # The pod keeps its scheduling gate, so the verdict is UNKNOWN: Kueue may reserve the quota for another Workload
-        # (stickyWorkload).
-        return _Admission(pod)
-    if capacity.is_strict and ahead:
-        reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: Kueue may skip the Workloads ahead, for example one that it has requeued.
-        return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
-    admitted = (_admit(pod, each) for each in product(*choice.choices))
-    return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
+def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, found: QuotaJudgment) -> Verdict | _Admission:
+    admitted = _admit(pod, found.given)
+    # A Workload that waits may hold up this one in strict order, or have quota reserved while it preempts others
+    # (stickyWorkload).
+    may_be_held_up = queue.may_have_waiting and (capacity.is_strict or capacity.may_preempt)
+    if admitted is None or capacity.has_checks or may_be_held_up:
+        return _leave_to_queue(queue)
+    return _Admission(admitted, found.places)
 
 
-def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
+def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod | None:
     """Return the pod as Kueue admits it: without its scheduling gate, with the flavors' node labels and tolerations.
 
-    If two flavors set different values for a label, return the pod unchanged.
+    The result is None if two flavors set different values for a label: Kueue may use either value.
     """
-    own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
-    added: dict[str, str] = {}
-    for each in flavors:
-        for key, value in (each.node.labels if each.node is not None else {}).items():
-            if added.setdefault(key, value) != value:
-                return pod
-        tolerations += each.tolerations
-    selector |= added
-    admitted = replace(own, is_gated=False, node_selector=selector, tolerations=tuple(tolerations))
-    return replace(pod, constraints=admitted)
+    own, labels = pod.constraints, {}
+    tolerations = own.tolerations
+    for flavor in flavors:
+        for key, value in (flavor.node.labels if flavor.node is not None else {}).items():
+            if labels.setdefault(key, value) != value:
+                return None
+        tolerations += flavor.tolerations
+    selector = {**own.node_selector, **labels}
+    return replace(pod, constraints=replace(own, is_gated=False, node_selector=selector, tolerations=tolerations))
 
 
-def _limit_places(verdict: Verdict, admission: _Admission) -> Verdict:
-    if verdict.places is None or admission.places is None:
+def _limit_places(verdict: Verdict, admitted: int | None) -> Verdict:
+    if verdict.places is None or admitted is None:
         return verdict
-    is_exact = (verdict.places_exact or admission.places <= verdict.places) and not admission.has_more
-    return replace(verdict, places=min(verdict.places, admission.places), places_exact=is_exact)
+    is_exact = verdict.places_exact or admitted <= verdict.places
+    return replace(verdict, places=min(verdict.places, admitted), places_exact=is_exact)
 
 
 def _make_queued(outcome: Outcome, reason: str, *, queue: QueueState, ahead: int | None = None) -> Verdict:
@@ -519,19 +495,6 @@ class _PodCase:
         if not self._new_nodes and self._inventory.scalable_pools is not None:
             return False
         return not names_existing_nodes(self._pod.constraints, self._occupancy.node_groups)
-
-    def may_take_one(self, others: Iterable[Pod], *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether a node may take the pod with other ResourceFlavors; True if there are too many to check.
-
-        :param others: one copy of the pod for each other choice of flavors.
-        """
-        left = iter(others)
-        limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
-        cases = map(build, islice(left, limit))
-        is_found = any(
-            not case.explain_blocked() or bool(case.explain_doubt()) or case.may_add_node() for case in cases
-        )
-        return is_found or next(left, None) is not None
 
     def predict(self, inventory: Inventory) -> Verdict:
         found, age_s = self._survey, inventory.age_s

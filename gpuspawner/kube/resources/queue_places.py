@@ -4,7 +4,7 @@ The place consists of the pod's position and the reason why Kueue does not admit
 consists of the quotas of its ClusterQueue and the priorities of the Workloads that wait in the ClusterQueue.
 
 Kueue's visibility API calculates positions for each request and stores them nowhere, so the hub cannot watch them. The
-reasons are in the pod's Workload and in the LocalQueue. The quotas are in ClusterQueues, Cohorts and ResourceFlavors.
+reasons are in the pod's Workload and in the LocalQueue. The quotas are in ClusterQueues and ResourceFlavors.
 If Kueue is missing, or the hub may not read one of these resources, the part of the result that needs the resource is
 unknown. This is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
@@ -25,9 +25,8 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from gpuspawner.core.catalog.kueue import (
-    ClusterQueues,
-    QueueCapacity,
     QueueReason,
+    read_capacity,
     read_queue_problem,
 )
 from gpuspawner.core.catalog.queue import QueueState
@@ -51,7 +50,7 @@ _POD_LABEL = "kueue.x-k8s.io/job-uid"
 QUEUE_CACHE_S = 5.0
 """Seconds for which the hub reuses an answer of the API server about a queue, for all pods in the queue."""
 QUEUE_SETUP_CACHE_S = 30.0
-"""Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
+"""Seconds for which the hub reuses ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
@@ -73,12 +72,7 @@ _Workloads = Mapping[str, WorkloadState | None]
 """Uid of a pod → state of its Workload, or None if Kueue has created no Workload."""
 
 
-_CLUSTER_QUEUES, _COHORTS, _FLAVORS, _CLASSES = (
-    "clusterqueues",
-    "cohorts",
-    "resourceflavors",
-    "workloadpriorityclasses",
-)
+_CLUSTER_QUEUES, _FLAVORS, _CLASSES = "clusterqueues", "resourceflavors", "workloadpriorityclasses"
 
 
 class _LocalQueue(NamedTuple):
@@ -90,7 +84,7 @@ class _LocalQueue(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedRead:
-    """The cached result of the last request of one kind, such as a LocalQueue's positions or the list of Cohorts.
+    """The cached result of the last request of one kind, such as a LocalQueue's positions.
 
     :param value: result of the last request; None if the API server gave no usable answer or no request has ended.
     :param at: seconds of the clock at which the request ended.
@@ -127,11 +121,6 @@ class QueuePlaces:
         self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """Namespace → uid of a pod → seconds of the clock at the last call of :meth:`find_place` for the pod."""
         self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
-        self._lists: tuple[object, ...] = (None, None, None)
-        """The lists of ClusterQueues, Cohorts and ResourceFlavors from which ``_cluster_queues`` was built."""
-        self._cluster_queues = ClusterQueues((), cohorts=(), flavors=())
-        self._capacities: dict[str, QueueCapacity | None] = {}
-        """Name of a ClusterQueue → capacity that ``_cluster_queues`` computed for the queue, or None if unknown."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
@@ -173,7 +162,7 @@ class QueuePlaces:
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
         """
         began_at = self._clock()
-        plurals = [_CLUSTER_QUEUES, _COHORTS, _FLAVORS, *([_CLASSES] if priority_class else ())]
+        plurals = [_CLUSTER_QUEUES, _FLAVORS, *([_CLASSES] if priority_class else ())]
         local_queue, *lists = await asyncio.gather(
             self._read_local_queue(namespace, queue, wait_s=wait_s),
             *(self._read_list(plural, wait_s=wait_s) for plural in plurals),
@@ -182,7 +171,9 @@ class QueuePlaces:
         reads = dict(zip(plurals, lists, strict=True))
         capacity = waiting = None
         if found is not None and found.problem in (None, QueueReason.INACTIVE):
-            capacity = self._build_capacity(found.cluster_queue, reads)
+            cluster_queues = reads[_CLUSTER_QUEUES].value or ()
+            named = (each for each in cluster_queues if _read_name(each) == found.cluster_queue)
+            capacity = next((read_capacity(each, flavors=reads[_FLAVORS].value) for each in named), None)
         # If the ClusterQueue's status says that no Workload waits, skip the request for the waiting Workloads.
         if found is not None and found.problem is None and capacity is not None and capacity.pending != 0:
             left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
@@ -199,18 +190,6 @@ class QueuePlaces:
             missing_class="" if classes is None or priority_class in classes else priority_class,
             age_s=self._clock() - min(known, default=self._clock()),
         )
-
-    def _build_capacity(self, name: str, reads: Mapping[str, _CachedRead]) -> QueueCapacity | None:
-        lists = (reads[_CLUSTER_QUEUES].value, reads[_COHORTS].value, reads[_FLAVORS].value)
-        cluster_queues, cohorts, flavors = lists
-        if cluster_queues is None:
-            return None
-        if any(old is not new for old, new in zip(self._lists, lists, strict=True)):
-            self._lists, self._capacities = lists, {}
-            self._cluster_queues = ClusterQueues(cluster_queues, cohorts=cohorts, flavors=flavors)
-        if name not in self._capacities:
-            self._capacities[name] = self._cluster_queues.read_capacity(name)
-        return self._capacities[name]
 
     def _count_seconds_until(self, at: str) -> float | None:
         try:
@@ -347,7 +326,11 @@ def _read_classes(raw: Iterable[Mapping[str, object]] | None) -> dict[str, int |
     """Return name → value of all WorkloadPriorityClasses, or None if they are unknown."""
     if raw is None:
         return None
-    return {as_text(as_dict(each.get("metadata")).get("name")): as_int(each.get("value")) for each in raw}
+    return {_read_name(each): as_int(each.get("value")) for each in raw}
+
+
+def _read_name(raw: Mapping[str, object]) -> str:
+    return as_text(as_dict(raw.get("metadata")).get("name"))
 
 
 def _list_owners(workload: Mapping[str, object]) -> set[str]:

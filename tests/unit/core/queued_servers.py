@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from gpuspawner.core.catalog.kueue import ClusterQueues
+from gpuspawner.core.catalog.kueue import read_capacity
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
@@ -59,7 +59,7 @@ FLAVORS = [flavor()]
 
 
 def state(queue: Json | None = None, *, flavors: list[Json] | None = FLAVORS, **known: Any) -> QueueState:
-    capacity = ClusterQueues([queue or cluster_queue()], cohorts=[], flavors=flavors).read_capacity("cq")
+    capacity = read_capacity(queue or cluster_queue(), flavors=flavors)
     return QueueState(name="gpus", namespace="hub", **{"capacity": capacity, "priority": 0, **known})
 
 
@@ -71,18 +71,6 @@ def inventory(nodes: tuple[Node, ...] = NODES) -> Inventory:
 
 def verdict(queue: QueueState | None, pod: Pod = POD, nodes: tuple[Node, ...] = NODES) -> Verdict:
     return predict_verdict(pod, inventory(nodes), gpu=T4, queue=queue, new_nodes=False)
-
-
-def team(*others: Json, **own: Any) -> QueueState:
-    """Return the state of a ClusterQueue that shares a Cohort with others."""
-    queues = [cluster_queue(cohortName="team", **own), *others]
-    capacity = ClusterQueues(queues, cohorts=[], flavors=FLAVORS).read_capacity("cq")
-    return state(capacity=capacity)
-
-
-def neighbor(**spec: Any) -> Json:
-    queue = cluster_queue(**{"gpus": 8, "cohortName": "team", "queueingStrategy": "StrictFIFO", "pending": 1, **spec})
-    return {**queue, "metadata": {"name": "neighbor"}}
 
 
 def asking(**requests: int) -> Pod:
@@ -102,13 +90,7 @@ def conditions(*listed: Json) -> Json:
     return {**queue, "status": {**queue["status"], "conditions": list(listed)}}
 
 
-def groups(listed: object, *, name: str = "cq") -> Json:
-    """Return a ClusterQueue of a Cohort with the field ``resourceGroups``."""
-    queue = cluster_queue(cohortName="team", resourceGroups=listed)
-    return {**queue, "metadata": {"name": name}}
-
-
-UNUSED = {"pendingWorkloads": 0, "conditions": [ACTIVE]}
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 NOT_SET_UP = "Availability unknown: the queue gpus is stopped, or not set up completely."
 ANOTHER_SYSTEM = "Availability unknown: another system decides when it may start."
+QUEUE_DECIDES = "Availability unknown: the queue gpus decides when it may start."

@@ -11,11 +11,11 @@ from tests.unit.kube.watch_server import WatchServer
 
 _API = "/apis/kueue.x-k8s.io/v1beta2"
 LOCAL_QUEUES = f"{_API}/namespaces/default/localqueues"
-CLUSTER_QUEUES, COHORTS, FLAVORS, CLASSES = (
-    f"{_API}/{plural}" for plural in ("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses")
+CLUSTER_QUEUES, FLAVORS, CLASSES = (
+    f"{_API}/{plural}" for plural in ("clusterqueues", "resourceflavors", "workloadpriorityclasses")
 )
 WAITING = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/main/pendingworkloads"
-PATHS = (LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS, FLAVORS, CLASSES, WAITING)
+PATHS = (LOCAL_QUEUES, CLUSTER_QUEUES, FLAVORS, CLASSES, WAITING)
 _GPU = "nvidia.com/gpu"
 
 
@@ -49,7 +49,6 @@ def serve(server: WatchServer, *, gpus: int, used: int = 0, waiting: tuple[int, 
     server.bodies |= {
         LOCAL_QUEUES: listed(local_queue()),
         CLUSTER_QUEUES: listed(cluster_queue),
-        COHORTS: listed(),
         FLAVORS: listed(flavor),
         CLASSES: listed({"metadata": {"name": "people"}, "value": 5}),
         WAITING: listed(*({"priority": each} for each in waiting)),

@@ -85,10 +85,9 @@ def test_the_facts_of_a_scene_and_our_reason_make_the_same_claim(
         ("Other servers keep it off the nodes with a free T4.", Claim(Kind.CROWD)),
         ("All 2 are in use, 1 does not work.", Claim(Kind.IN_USE, (2,))),
         ("The quota of the queue people is in use.", Claim(Kind.QUOTA_IN_USE)),
-        ("The queue people keeps strictly to its order.", Claim(Kind.QUEUE_ORDER)),
         ("The moon is full.", Claim(Kind.OTHER)),
     ],
-    ids=["full", "already taken", "kept off", "one broken", "quota", "order", "unknown"],
+    ids=["full", "already taken", "kept off", "one broken", "quota", "unknown"],
 )
 def test_other_reasons_are_read(reason: str, claim: Claim):
     assert read_claim(reason) == claim

@@ -69,7 +69,7 @@ def test_each_way_to_be_wrong_is_found(what: Said, event: Event, faults: list[Fa
     assert [fault for fault, _ in find_faults(what, event, FULL)] == faults
 
 
-QUOTA, ORDER = "The quota of the queue people is in use.", "The queue people keeps strictly to its order."
+QUOTA = "The quota of the queue people is in use."
 
 
 def held(words: str = IN_USE_OF_KUEUE, position: int | None = 2) -> Event:
@@ -95,8 +95,6 @@ def admitted(product: str) -> Event:
         pytest.param(queued(QUOTA), held(EXCEEDS_ALL_FLAVORS), [Fault.REASON], id="quota exceeded"),
         pytest.param(queued(QUOTA), WAITED, [Fault.REASON], id="quota in use, but admitted"),
         pytest.param(queued(QUOTA), STARTED, [Fault.REASON, Fault.PEER], id="quota in use, but starts"),
-        pytest.param(queued(ORDER), held(""), [], id="order"),
-        pytest.param(queued(ORDER, 0), held("", 0), [Fault.REASON], id="order, but first"),
         pytest.param(queued(QUOTA, 1), held(), [Fault.PLACE], id="wrong place"),
         pytest.param(queued(QUOTA, None), held(), [Fault.PLACE], id="no place"),
         pytest.param(queued(QUOTA, 1, outcome=Outcome.UNKNOWN), held(), [Fault.PLACE], id="unknown, wrong place"),

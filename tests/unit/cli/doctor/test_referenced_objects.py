@@ -104,7 +104,6 @@ def kueue(*cluster_queues: Any, flavors: tuple[Any, ...] = (T4_FLAVOR,), **more:
         ObjectKind.LOCAL_QUEUES: [named("q", spec={"clusterQueue": "cq"}, status=ACTIVE)],
         ObjectKind.CLUSTER_QUEUES: cluster_queues,
         ObjectKind.QUEUE_FLAVORS: flavors,
-        ObjectKind.COHORTS: (),
         ObjectKind.NAMESPACES: [{"metadata": {"name": "jhub", "labels": {"kubernetes.io/metadata.name": "jhub"}}}],
         **{ObjectKind[kind]: found for kind, found in more.items()},
     }
@@ -119,10 +118,6 @@ def queued(read: dict[ObjectKind, Any], **gpu: Any) -> ClusterFacts:
         "memory": {"max": "8G"},
     }
     return facts(settings=settings, read={kind: found for kind, found in read.items() if found is not None})
-
-
-COHORT = {"cohortName": "all"}
-LENDER = {**cluster_queue("t4", gpus=8, **COHORT), "metadata": {"name": "lender"}}
 
 
 @pytest.mark.parametrize(
@@ -174,10 +169,7 @@ LENDER = {**cluster_queue("t4", gpus=8, **COHORT), "metadata": {"name": "lender"
             [("warning", "queue-quota-small", ("cq", "t4"))],
             id="few GPUs",
         ),
-        pytest.param(kueue(cluster_queue("t4", gpus=2, **COHORT), LENDER), [], id="the rest is borrowed"),
-        pytest.param(
-            kueue(cluster_queue("t4", gpus=2, **COHORT), COHORTS=None), [], id="what may be borrowed is unknown"
-        ),
+        pytest.param(kueue(cluster_queue("t4", gpus=2, cohortName="all")), [], id="the rest may be borrowed"),
         pytest.param(
             kueue(cluster_queue("pool"), flavors=(flavor("pool", {"pool": "batch"}),), DEPLOYMENTS=()),
             [("warning", "queue-flavor-empty", ("pool", "t4"))],

@@ -274,7 +274,7 @@ async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(
     assert found.verdict is not None
     assert (found.verdict.outcome, found.verdict.reason) == (
         Outcome.UNKNOWN,
-        "Another system decides when it may start.",
+        "The queue gpu-queue decides when it may start.",
     )
 
 
@@ -286,7 +286,7 @@ async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(
         pytest.param(
             1,
             0,
-            (Outcome.NEVER, None, "The server requests 2 × A100; the most that the queue gpu-queue can admit is 1."),
+            (Outcome.NEVER, None, "The server requests 2 × A100; the queue gpu-queue never admits more than 1."),
             id="too small",
         ),
     ],
@@ -356,9 +356,7 @@ async def test_a_form_asks_kueue_once_for_all_its_choices(make_spawner: MakeSpaw
     for _ in range(2):
         await live(spawner, {"gpu": "a100", "gpu_count": 1})
     asked = [each.path for each in server.requests if "kueue" in each.path]
-    assert sorted(asked) == sorted(
-        [kueue.LOCAL_QUEUES, kueue.CLUSTER_QUEUES, kueue.COHORTS, kueue.FLAVORS, kueue.WAITING]
-    )
+    assert sorted(asked) == sorted([kueue.LOCAL_QUEUES, kueue.CLUSTER_QUEUES, kueue.FLAVORS, kueue.WAITING])
 
 
 async def test_a_form_does_not_wait_for_a_kueue_that_does_not_answer(make_spawner: MakeSpawner, server: WatchServer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -302,8 +301,8 @@ async def test_a_pod_that_was_sent_back_knows_when_it_is_considered_again(
 # -- a queue before the pod exists -------------------------------------------------------------------------------------
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
-CLUSTER_QUEUES, COHORTS, FLAVORS, CLASSES = (
-    f"{API}/{plural}" for plural in ("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses")
+CLUSTER_QUEUES, FLAVORS, CLASSES = (
+    f"{API}/{plural}" for plural in ("clusterqueues", "resourceflavors", "workloadpriorityclasses")
 )
 WAITING = f"{GROUP}/v1beta2/clusterqueues/main/pendingworkloads"
 
@@ -316,7 +315,6 @@ def quotas(server: ListServer) -> ListServer:
     cluster_queue = {"metadata": {"name": "main"}, "spec": spec, "status": {"pendingWorkloads": 2}}
     server.objects |= {
         CLUSTER_QUEUES: [cluster_queue],
-        COHORTS: [],
         FLAVORS: [{"metadata": {"name": "t4"}, "spec": {"nodeLabels": {"gpu": "T4"}}}],
         CLASSES: [{"metadata": {"name": "people"}, "value": 10}],
     }
@@ -384,7 +382,7 @@ async def test_with_a_strange_priority_it_is_unknown_who_is_ahead(
     [
         pytest.param((QUEUES,), (False, False), id="LocalQueues"),
         pytest.param((CLUSTER_QUEUES,), (False, False), id="ClusterQueues"),
-        pytest.param((COHORTS, FLAVORS), (True, True), id="Cohorts and flavors"),
+        pytest.param((FLAVORS,), (True, True), id="flavors"),
         pytest.param((WAITING,), (True, False), id="who waits"),
     ],
 )
@@ -435,26 +433,11 @@ async def test_what_changes_is_read_again_and_what_only_admins_change_less_often
         1,
         (),
     )
-    setup = (COHORTS, FLAVORS, CLASSES)
+    setup = (FLAVORS, CLASSES)
     assert sorted(asked_for(quotas, *setup)) == sorted(setup)
     clock.now += QUEUE_SETUP_CACHE_S
     await state_of(places, priority_class="people")
     assert len(asked_for(quotas, *setup)) == 2 * len(setup)
-
-
-async def test_only_the_newest_lists_of_quotas_are_kept(quotas: ListServer, places: QueuePlaces, clock: Clock):
-    # The hub decodes the lists of quotas anew after each request. No other object of the process has this marker.
-    marker = "object of the first list of ClusterQueues"
-    quotas.objects[CLUSTER_QUEUES] = [{**quotas.objects[CLUSTER_QUEUES][0], marker: True}]
-    await state_of(places)
-    quotas.objects |= {CLUSTER_QUEUES: [{"metadata": {"name": "other"}}], QUEUES: [to_cluster_queue("other")]}
-    clock.now += QUEUE_CACHE_S + 1
-    assert (await state_of(places)).capacity is not None
-    assert [each for each in gc.get_objects() if type(each) is dict and marker in each] == []
-
-
-def to_cluster_queue(name: str) -> dict[str, Any]:
-    return {**local_queue(), "spec": {"clusterQueue": name}}
 
 
 async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: QueuePlaces, clock: Clock):
