@@ -11,10 +11,8 @@ This package does not predict when or in which order pods start; the package ``v
 
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools, derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
-    add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
-    find_largest_size,
     find_scale_up_minutes,
     has_room_after,
     may_add_gpu_type,
@@ -22,12 +20,10 @@ from gpuspawner.core.autoscaling.node_pools import (
 )
 
 __all__ = [
-    "add_gpu_sizes",
     "build_scale_up_pools",
     "check_new_node",
     "decode_node_pools",
     "derive_pools_from_nodes",
-    "find_largest_size",
     "find_scale_up_minutes",
     "has_room_after",
     "may_add_gpu_type",

@@ -9,7 +9,8 @@ nodes show the effect of a NodeClass's kubelet settings, such as reserved resour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuspawner.core.autoscaling.node_pools import NODE_COUNT, PREDICTABLE_DEVICES
@@ -58,17 +59,10 @@ For a pod that requires any other label, Karpenter adds a node only if a NodePoo
 (pkg/scheduling/requirements.go, ``Compatible``).
 """
 
-_SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""End of the name of a Karpenter label (``cpu`` in ``karpenter.k8s.aws/instance-cpu``) → (resource, factor).
-
-The labels count CPUs and MiB; the factors convert these numbers to millicores and bytes.
-"""
-_GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+_GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
 """Maximum number of existing nodes from which gpuspawner derives the size of one instance type in a NodePool."""
-_MAX_NUMBER = 10**9
-"""No machine has this many CPUs, MiB or GPUs. gpuspawner ignores a label with this number or a larger one."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
 """Operator that only Karpenter has → (Kubernetes operator, number to add to the value): ``Gte 5`` becomes ``Gt 4``."""
 
@@ -161,10 +155,9 @@ def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, s
     :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
     :param labels: labels of one of these nodes.
     """
-    counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
-    gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
     known = {name: number for name, number in allocatable.items() if "/" not in name or name in PREDICTABLE_DEVICES}
-    return known | {name: min(known[name], gpus) for name in _GPU_RESOURCES.values() if name in known}
+    counts = [int(labels[key]) for key in _GPU_COUNT_LABELS if re.fullmatch("[0-9]{1,9}", labels.get(key, ""))]
+    return known | {name: min(known[name], *counts) for name in _GPU_RESOURCES if counts and name in known}
 
 
 def _is_karpenter_label(key: str) -> bool:
@@ -191,7 +184,6 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
     conditions = {as_text(each.get("type")): each.get("status") for each in as_dicts(status.get("conditions"))}
     remaining = {key: limit - used.get(key, 0) for key, limit in limits.items()}
     machines = MachineConstraints(
-        sizes=_derive_sizes(labels, requirements),
         limits=limits,
         remaining={**remaining, NODE_COUNT: 0} if conditions.get("Ready") == "False" else remaining,
         taints=decode_taints(node_spec.get("taints")),
@@ -241,57 +233,6 @@ def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabel
     if not all(labels.values()):
         return None
     return {**labels, **dict.fromkeys(absent, ())}
-
-
-def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequirement]) -> dict[str, Sequence[int]]:
-    sizes: dict[str, Sequence[int]] = {}
-    for prefix in KARPENTER_PREFIXES:
-        for name, (resource, unit) in _SIZE_LABELS.items():
-            counts = _derive_counts(f"{prefix}instance-{name}", labels, requirements=requirements)
-            if counts is not None:
-                sizes[resource] = _scale_counts(counts, unit)
-        gpus = _derive_counts(f"{prefix}instance-gpu-count", labels, requirements=requirements)
-        if gpus is not None:
-            vendors = labels.get(f"{prefix}instance-gpu-manufacturer")
-            for vendor, resource in _GPU_RESOURCES.items():
-                is_possible = vendors is None or vendor in vendors
-                sizes[resource] = (gpus if vendors == (vendor,) else _include_zero(gpus)) if is_possible else (0,)
-    return sizes
-
-
-def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return ``counts`` with 0 added, because a machine may have another vendor's GPUs instead.
-
-    Empty ``counts`` stay empty.
-    """
-    if not counts:
-        return counts
-    return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))
-
-
-def _derive_counts(
-    key: str, labels: PossibleLabels, *, requirements: Iterable[SelectorRequirement]
-) -> Sequence[int] | None:
-    if key in labels:
-        numbers = sorted(number for number in map(_parse_number, labels[key]) if number is not None)
-        return None if labels[key] and not numbers else tuple(numbers) or (0,)
-    bounds = [
-        (each.operator, _parse_number(each.values[0])) for each in requirements if each.key == key and each.values
-    ]
-    low = max((number + 1 for operator, number in bounds if operator == GT and number is not None), default=None)
-    high = min((number for operator, number in bounds if operator == LT and number is not None), default=None)
-    return None if low is None and high is None else range(low or 0, _MAX_NUMBER if high is None else high)
-
-
-def _scale_counts(counts: Sequence[int], unit: int) -> Sequence[int]:
-    if isinstance(counts, range):
-        return range(counts.start * unit, counts.stop * unit, unit)
-    return tuple(count * unit for count in counts)
-
-
-def _parse_number(value: str) -> int | None:
-    is_number = value.isascii() and value.removeprefix("-").isdigit() and len(value) < len(str(_MAX_NUMBER))
-    return int(value) if is_number else None
 
 
 def _decode_limits(

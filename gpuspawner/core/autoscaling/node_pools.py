@@ -7,9 +7,7 @@ NodePool contains constraints on machines (:class:`MachineConstraints`), not a l
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 
 from gpuspawner.core.catalog.model import GPUType, ScaleUp
@@ -34,17 +32,12 @@ NODE_COUNT = "nodes"
 """Key of Karpenter's limit on the number of nodes (https://karpenter.sh/docs/concepts/nodepools/#speclimits)."""
 
 
-def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether a pod may fit the largest machine and the limits of a NodePool, ignoring existing nodes.
+def is_within_limits(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
+    """Return whether the limits of a NodePool without any node allow a machine for a pod.
 
-    Karpenter compares the limits with machine sizes, which gpuspawner does not know exactly (the cloud provider's code
-    subtracts ``vmMemoryOverheadPercent`` from the memory). This function compares them with the pod's requests.
+    How large the machine is, only Karpenter knows. So this function compares the limits with the pod's requests.
     """
-    for name, number in requests.items():
-        sizes = machines.sizes.get(name)
-        if sizes is not None and number > (sizes[-1] if sizes else 0):
-            return False
-    return all(_get_needed(requests, name) <= limit for name, limit in machines.limits.items())
+    return _subtract(requests, machines.limits) is not None
 
 
 def has_capacity_left(
@@ -52,8 +45,7 @@ def has_capacity_left(
 ) -> bool:
     """Return whether a NodePool's remaining limits allow one more machine for each pod ahead and then for a pod.
 
-    Each pod gets the smallest machine that is large enough. If machine sizes are unknown, the pod's requests are the
-    machine's size. A pod ahead that would exceed the limits gets no machine, as in Karpenter
+    Each pod counts with its requests. A pod ahead that would exceed the limits gets no machine, as in Karpenter
     (pkg/controllers/provisioning/scheduling/scheduler.go).
 
     :param machines: the node pool's constraints on machines.
@@ -61,45 +53,19 @@ def has_capacity_left(
     :param ahead: the requests of each pod that gets a machine before this pod.
     """
     remaining: Mapping[str, int] = machines.remaining
-    for each in ahead:
-        remaining = _charge(machines, each, remaining=remaining) or remaining
-    return _charge(machines, requests, remaining=remaining) is not None
+    for earlier in ahead:
+        remaining = _subtract(earlier, remaining) or remaining
+    return _subtract(requests, remaining) is not None
 
 
-def _charge(
-    machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
-) -> Mapping[str, int] | None:
+def _subtract(requests: Mapping[str, int], remaining: Mapping[str, int]) -> Mapping[str, int] | None:
     """Return what a NodePool's limits leave after a machine for a pod is added; None if they are too small.
 
     :param requests: resource → requested amount of the pod.
     :param remaining: what the limits leave before the machine is added: resource → amount.
     """
-    left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
+    left = {name: limit - (1 if name == NODE_COUNT else requests.get(name, 0)) for name, limit in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
-
-
-def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
-    """Return the largest amount of a resource that one machine may have, or None if unknown.
-
-    :param machines: the node pool's constraints on machines.
-    :param name: name of the resource.
-    """
-    bounds = [machines.limits[name]] if name in machines.limits else []
-    sizes = machines.sizes.get(name)
-    if sizes is not None:
-        bounds.append(sizes[-1] if sizes else 0)
-    return min(bounds, default=None)
-
-
-def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
-    needed = _get_needed(requests, name)
-    sizes = machines.sizes.get(name, ())
-    index = bisect_left(sizes, needed)
-    return sizes[index] if index < len(sizes) else needed
-
-
-def _get_needed(requests: Mapping[str, int], name: str) -> int:
-    return 1 if name == NODE_COUNT else requests.get(name, 0)
 
 
 PREDICTABLE_DEVICES = frozenset(
@@ -107,7 +73,6 @@ PREDICTABLE_DEVICES = frozenset(
 )
 """Extended resources whose amount Karpenter knows before a node exists. MIG slices and shared GPUs are not among them
 (https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources)."""
-_ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
@@ -135,14 +100,16 @@ def find_scale_up_minutes(gpu: GPUType) -> float | None:
     return max((member.scale_up.minutes for member in types if member.scale_up is not None), default=None)
 
 
-def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
+def check_new_node(scalable_pool: ScalableNodePool, pod: Pod, *, gpu: GPUType | None = None) -> Answer:
     """Return whether a pod would run on a new node of a node pool.
 
     The answer is UNKNOWN if it depends on facts that only an existing node can show: its zone, undeclared labels and
     taints, other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod;
-    only Karpenter knows whether the cloud offers a large enough machine.
+    only Karpenter knows whether the cloud offers a large enough machine. The answer is not YES if the NodePool does not
+    say that its machines have the GPUs that the pod requests.
 
     :param pod: a pending pod, or one that is not created yet.
+    :param gpu: the GPU type that the pod requests; None for a pod without GPUs.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
     if _is_ruled_out(scalable_pool, pod):
@@ -150,7 +117,8 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
     if constraints.undecided or constraints.unread_claims or constraints.affinity or constraints.spread_constraints:
         return Answer.UNKNOWN
     if machines is not None:
-        has_devices = all(name in machines.sizes for name, number in pod.requests.items() if number and "/" in name)
+        devices = {name for name, number in pod.requests.items() if number and "/" in name}
+        has_devices = not devices or (gpu is not None and devices == {gpu.resource} and _has_type(scalable_pool, gpu))
         is_sure = machines.is_reliable and has_devices and guarantees_node_affinity(scalable_pool.labels, constraints)
         return Answer.YES if is_sure else Answer.UNKNOWN
     if not scalable_pool.examples:
@@ -207,24 +175,6 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
     return may_match_node_affinity(scalable_pool.labels, constraints)
 
 
-def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool whose machines may have any number of a type's GPUs; in most cases, the pool itself.
-
-    Only a Karpenter NodePool is changed, and only if it declares the labels of the GPU type, but not how many GPUs a
-    machine has. Karpenter then chooses machines that fit the pending pod. For MIG slices and shared GPUs
-    (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), the pool stays unchanged, because Karpenter cannot predict
-    these resources.
-
-    :param gpu: a GPU type, or None for a server without GPUs.
-    """
-    machines = scalable_pool.machines
-    if machines is None or gpu is None or gpu.resource not in PREDICTABLE_DEVICES or gpu.resource in machines.sizes:
-        return scalable_pool
-    if not any(match and _may_match_labels(scalable_pool.labels, match, unknown=False) for match in gpu.label_matches):
-        return scalable_pool
-    return replace(scalable_pool, machines=replace(machines, sizes={**machines.sizes, gpu.resource: _ANY_COUNT}))
-
-
 def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
     """Return whether a Karpenter NodePool may add nodes with GPUs of a type.
 
@@ -232,9 +182,19 @@ def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
         Karpenter NodePool.
     """
     machines = scalable_pool.machines
-    if machines is None or not may_fit_machine(machines, {gpu.resource: 1}):
+    if machines is None or not is_within_limits(machines, {gpu.resource: 1}):
         return False
     return any(_may_match_labels(scalable_pool.labels, match, unknown=True) for match in gpu.label_matches)
+
+
+def _has_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
+    """Return whether a Karpenter NodePool declares labels of a GPU type.
+
+    The result is False for MIG slices and shared GPUs, which Karpenter cannot predict.
+    """
+    return gpu.resource in PREDICTABLE_DEVICES and any(
+        match and _may_match_labels(scalable_pool.labels, match, unknown=False) for match in gpu.label_matches
+    )
 
 
 def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown: bool) -> bool:
@@ -273,7 +233,7 @@ def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
     is_large_enough = (
         _has_room(scalable_pool.node_allocatable, pod.requests)
         if machines is None
-        else may_fit_machine(machines, pod.requests)
+        else is_within_limits(machines, pod.requests)
     )
     return not is_large_enough or not may_match_pool(scalable_pool, pod.constraints)
 

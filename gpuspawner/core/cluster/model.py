@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple
 
@@ -281,9 +281,8 @@ class RuntimeClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineConstraints:
-    """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
+    """Constraints on the machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
-    :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
     :param limits: resource → largest total amount of all nodes of the pool. The key ``nodes`` stands for the number of
         nodes. A resource without a limit is left out.
     :param remaining: resource → part of the resource's limit that is left for new nodes. The value of ``nodes`` is 0
@@ -294,7 +293,6 @@ class MachineConstraints:
         for example because the pool has ``replicas``, or because its condition ``Ready`` is missing.
     """
 
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     remaining: Mapping[str, int] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()

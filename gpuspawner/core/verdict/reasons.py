@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuspawner.core.autoscaling.node_pools import find_largest_size
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import (
     count_units,
@@ -406,6 +405,5 @@ def _find_pod_capacity(node: Node) -> ResourceAmounts:
 def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:
     machines = scalable_pool.machines
     if machines is not None:
-        most = {name: find_largest_size(machines, name) for name in pod.requests}
-        return {name: _UNLIMITED if number is None else number for name, number in most.items()}
+        return {name: machines.limits.get(name, _UNLIMITED) for name in pod.requests}
     return {name: scalable_pool.node_allocatable.get(name, 0 if "/" in name else _UNLIMITED) for name in pod.requests}

@@ -31,7 +31,6 @@ from typing import NamedTuple
 from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
-    add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
     has_room_after,
@@ -477,7 +476,9 @@ class _PodCase:
         pod, growing = self._pod, self._scalable_pools
         # A node pool at its maximum size counts: it can grow again after a node is removed.
         pools = [replace(each, max_new_nodes=None) for each in growing]
-        if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
+        if find_candidate_nodes(pod, self._groups) or any(
+            check_new_node(each, pod, gpu=self._gpu) is not Answer.NO for each in pools
+        ):
             return ""
         for_it = [each for each in growing if may_match_pool(each, pod.constraints)]
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
@@ -510,7 +511,7 @@ class _PodCase:
         pod, nodes = self._pod, self._nodes
         could = find_candidate_nodes(pod, self._groups)
         rivals = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
-        growing = [each for each in self._scalable_pools if check_new_node(each, pod) is Answer.YES]
+        growing = [each for each in self._scalable_pools if check_new_node(each, pod, gpu=self._gpu) is Answer.YES]
         ahead = select_runnable_pods(rivals, nodes=could, pools=growing)
         by_preference = sorted(growing, key=_rank_node_pool)
         first = next((each for each in by_preference if has_room_after(each, pod, ahead=rivals)), None)
@@ -548,7 +549,7 @@ class _PodCase:
 
     def _find_node_pools(self) -> None:
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
-        pools = [add_gpu_sizes(pool, self._gpu) for pool in self._inventory.scalable_pools or ()]
+        pools = self._inventory.scalable_pools or ()
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
 
 

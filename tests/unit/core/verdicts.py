@@ -70,14 +70,12 @@ FULL = (pod("a", 3, on="n"), pod("b", 1, on="n"))
 
 
 def node_pool(
-    *, sizes: Any = None, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
+    *, limits: Any = None, used: Any = None, product: tuple[str, ...] = ("T4",), **more: Any
 ) -> ScalableNodePool:
     """Return what a NodePool may add whose machines are picked to fit."""
     left = {name: number - (used or {}).get(name, 0) for name, number in (limits or {}).items()}
     requirements = (SelectorRequirement(key=PRODUCT, operator="In", values=product),)
-    facts = MachineConstraints(
-        sizes=sizes or {}, limits=limits or {}, remaining=left, requirements=requirements, **more
-    )
+    facts = MachineConstraints(limits=limits or {}, remaining=left, requirements=requirements, **more)
     return ScalableNodePool(
         name="np", minutes=None, node_allocatable={}, max_new_nodes=None, labels={PRODUCT: product}, machines=facts
     )
@@ -112,10 +110,9 @@ nodes = st.lists(
 
 added = st.none() | st.lists(
     st.builds(
-        lambda sizes, limit, used, product, is_clear: node_pool(
-            sizes=sizes, limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_reliable=is_clear
+        lambda limit, used, product, is_clear: node_pool(
+            limits=limit and {GPU: limit}, used={GPU: used}, product=product, is_reliable=is_clear
         ),
-        st.sampled_from([{}, {GPU: (1, 4)}, {GPU: range(2, 6), "cpu": (2000, 8000)}]),
         st.none() | st.integers(1, 8),
         st.integers(0, 8),
         st.sampled_from([("T4",), ("L4",), ("L4", "T4")]),

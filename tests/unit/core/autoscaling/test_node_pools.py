@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.autoscaling.node_pools import (
-    add_gpu_sizes,
     build_scale_up_pools,
     check_new_node,
     find_scale_up_minutes,
@@ -162,16 +161,11 @@ def test_a_node_holds_only_so_many_pods():
     )
 
 
-def chosen(sizes: Any = None, **labels: tuple[str, ...]) -> ScalableNodePool:
+def chosen(**labels: tuple[str, ...]) -> ScalableNodePool:
     """Return a pool whose machines are picked to fit the pods."""
     named = {PRODUCT if key == "product" else key: values for key, values in labels.items()}
     return ScalableNodePool(
-        name="p",
-        minutes=None,
-        node_allocatable={},
-        max_new_nodes=None,
-        labels=named,
-        machines=MachineConstraints(sizes=sizes or {}),
+        name="p", minutes=None, node_allocatable={}, max_new_nodes=None, labels=named, machines=MachineConstraints()
     )
 
 
@@ -193,12 +187,7 @@ def test_labels_that_go_with_a_type_tell_of_its_gpus(
     scalable_pool: ScalableNodePool, gpu: GPUType | None, expected: bool
 ):
     wanted = replace(pod(), requests={(gpu or T4).resource: 1})
-    assert (check_new_node(add_gpu_sizes(scalable_pool, gpu), wanted) is Answer.YES) is expected
-
-
-def test_labels_do_not_tell_more_than_the_number_of_gpus_does():
-    scalable_pool = chosen({GPU: (1,)}, product=("T4",))
-    assert add_gpu_sizes(scalable_pool, T4) is scalable_pool
+    assert (check_new_node(scalable_pool, wanted, gpu=gpu) is Answer.YES) is expected
 
 
 @pytest.mark.parametrize(
@@ -207,7 +196,7 @@ def test_labels_do_not_tell_more_than_the_number_of_gpus_does():
         (chosen(), True),
         (chosen(product=("T4",)), True),
         (chosen(product=("L4",)), False),
-        (chosen({GPU: (0,)}), False),
+        (replace(chosen(), machines=MachineConstraints(limits={GPU: 0})), False),
         (replace(chosen(), machines=None), False),
     ],
 )
@@ -218,8 +207,7 @@ def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(scalable_pool: Scalable
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (pod(), Answer.YES),
-        (pod(cpu=9000), Answer.NO),
+        (pod(gpus=8, cpu=10**6), Answer.YES),
         (pod(node_selector={"zone": "a"}), Answer.YES),
         (pod(node_selector={"zone": "b"}), Answer.NO),
         (pod(node_selector={"rack": "1"}), Answer.UNKNOWN),
@@ -228,13 +216,11 @@ def test_a_pool_may_bring_gpus_that_it_does_not_rule_out(scalable_pool: Scalable
     ],
 )
 def test_a_machine_is_picked_among_those_that_there_may_be(wanted: Pod, expected: Answer):
-    assert check_new_node(chosen({GPU: (1, 4), "cpu": (4000, 8000)}, zone=("a", "c")), wanted) is expected
+    assert check_new_node(chosen(product=("T4",), zone=("a", "c")), wanted, gpu=T4) is expected
 
 
 def test_those_ahead_take_machines_of_their_own():
-    scalable_pool = replace(
-        chosen(), machines=MachineConstraints(sizes={GPU: (2, 4)}, limits={GPU: 8}, remaining={GPU: 6})
-    )
+    scalable_pool = replace(chosen(), machines=MachineConstraints(limits={GPU: 8}, remaining={GPU: 3}))
     assert [has_room_after(scalable_pool, pod(1), ahead=[pod(1)] * number) for number in range(4)] == [
         True,
         True,

@@ -144,7 +144,7 @@ def test_what_a_pool_has_left_goes_to_those_ahead_first():
 @pytest.mark.parametrize(
     ("wanted", "grown", "sentence"),
     [
-        (pod(gpus=5), node_pool(sizes={GPU: (1, 4)}), "Can't start: no node has 5 × T4; the most on one node is 4."),
+        (pod(gpus=5), node_pool(limits={GPU: 4}), "Can't start: no node has 5 × T4; the most on one node is 4."),
         (pod(), node_pool(limits={"cpu": 2000}), "Can't start: no node with a T4 has 4 CPUs; the largest has 2."),
         (pod(), node_pool(product=("L4",)), "Can't start: there is no T4 in the cluster."),
         (

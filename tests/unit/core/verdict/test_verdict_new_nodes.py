@@ -145,7 +145,7 @@ def test_what_scale_up_describes_is_all_there_is_only_if_nothing_else_is_added()
 
 
 def test_what_node_pools_describe_is_all_there_is_only_if_nothing_else_is_added():
-    pools = (node_pool(sizes={GPU: (1, 4)}),)
+    pools = (node_pool(limits={GPU: 4}),)
     assert judged(pod(gpus=5), scalable_pools=pools).outcome is Outcome.NEVER
     assert judged(pod(gpus=5), scalable_pools=pools, new_nodes=True).may_add_node
 

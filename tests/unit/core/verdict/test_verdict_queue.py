@@ -111,9 +111,9 @@ def test_only_nodes_that_a_pod_may_use_tell_whether_it_is_too_large():
     assert judged(pod(), small, large, pods=(*taken, waiting)).ahead == 0
 
 
-@pytest.mark.parametrize(("gpus", "expected"), [(8, 1), (9, 0)], ids=["fits a new node", "too large for it"])
+@pytest.mark.parametrize(("gpus", "expected"), [(8, 1), (10, 0)], ids=["fits a new node", "too large for it"])
 def test_who_only_fits_a_new_node_is_ahead_where_one_may_be_added(gpus: int, expected: int):
-    pools = (node_pool(sizes={GPU: (1, 8)}),)
+    pools = (node_pool(limits={GPU: 9}),)
     found = judged(pod(), node(), pods=(*FULL, pod("x", gpus)), scalable_pools=pools)
     assert (found.outcome, found.ahead) == (Outcome.AFTER_SCALE_UP, expected)
 
