@@ -236,7 +236,6 @@ def _queue(api: ApiClient, namespace: str) -> Iterator[None]:
     local_queue = {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
     objects = {
         "ResourceFlavor": ("resourceflavors", flavor),
-        "Cohort": ("cohorts", None),
         "WorkloadPriorityClass": ("workloadpriorityclasses", {"metadata": {"name": _PRIORITY_CLASS}, "value": 5}),
         "ClusterQueue": ("clusterqueues", cluster_queue),
         "LocalQueue": (f"namespaces/{namespace}/localqueues", local_queue),
@@ -246,9 +245,8 @@ def _queue(api: ApiClient, namespace: str) -> Iterator[None]:
             *where, plural = path.split("/")
             kinds = bare_definition(KUEUE_GROUP, KUEUE_VERSION, kind, plural=plural, is_namespaced=bool(where))
             stack.enter_context(definition(api, kinds))
-            if body is not None:
-                whole = {"apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "kind": kind, **body}
-                stack.enter_context(planted(api, (f"/apis/{KUEUE_GROUP}/{KUEUE_VERSION}/{path}", whole)))
+            whole = {"apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "kind": kind, **body}
+            stack.enter_context(planted(api, (f"/apis/{KUEUE_GROUP}/{KUEUE_VERSION}/{path}", whole)))
         yield
 
 
