@@ -117,8 +117,8 @@ class FlavorCapacity:
     :param tolerations: tolerations that Kueue adds to pods that get the flavor.
     :param most: resource → nominal quota plus borrowing limit, the largest request that Kueue could ever admit; a
         resource without a limit, or whose limit is unknown, is left out.
-    :param free: resource → unused quota; left out if it is unknown, if a Cohort shares it, or if Kueue also checks that
-        the pod fits on the nodes (Topology Aware Scheduling).
+    :param free: resource → unused quota; left out if it is unknown, or if Kueue also looks at something else: what a
+        Cohort lends, AdmissionChecks, or whether the pod fits on the nodes (Topology Aware Scheduling).
     """
 
     name: str
@@ -136,7 +136,6 @@ class QueueCapacity:
     :param namespaces: label selector of the namespaces whose Workloads the ClusterQueue admits.
     :param may_preempt: whether the ClusterQueue may preempt other Workloads.
     :param is_strict: whether a Workload that cannot be admitted holds up all Workloads behind it (``StrictFIFO``).
-    :param has_checks: whether AdmissionChecks must also agree after Kueue has reserved the quota.
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
@@ -147,7 +146,6 @@ class QueueCapacity:
     namespaces: LabelSelector = ()
     may_preempt: bool = False
     is_strict: bool = False
-    has_checks: bool = False
     is_fair: bool = False
     pending: int | None = None
     is_stopped: bool = False
@@ -271,15 +269,18 @@ def read_capacity(
     specs = {as_text(as_dict(flavor.get("metadata")).get("name")): flavor.get("spec") for flavor in flavors or ()}
     used = _read_usage(status)
     in_cohort = bool(spec.get("cohortName") or spec.get("cohort"))  # `cohort` is the field of v1beta1.
+    # v1beta1 has both fields; a ClusterQueue lists its AdmissionChecks in one of them.
+    has_checks = bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy"))
     preemption = as_dict(spec.get("preemption"))
     policies = ("withinClusterQueue", "reclaimWithinCohort") if in_cohort else ("withinClusterQueue",)
     groups = []
     for group in as_dicts(spec.get("resourceGroups")):
         listed = as_dicts(group.get("flavors"))
-        # If a flavor is unknown, so is which of the group's flavors match a pod: then leave out what is unused.
-        is_known = not in_cohort and all(as_text(flavor.get("name")) in specs for flavor in listed)
+        # If one flavor of a group is unknown, so is which of the group's flavors match a pod.
+        are_known = all(as_text(flavor.get("name")) in specs for flavor in listed)
+        decides = are_known and not in_cohort and not has_checks
         capacities = [
-            _read_flavor(flavor, specs, used=used if is_known else {}, in_cohort=in_cohort) for flavor in listed
+            _read_flavor(flavor, specs, used=used if decides else {}, in_cohort=in_cohort) for flavor in listed
         ]
         groups.append((frozenset(as_texts(group.get("coveredResources"))), tuple(capacities)))
     return QueueCapacity(
@@ -287,8 +288,6 @@ def read_capacity(
         namespaces=_read_namespaces(spec),
         may_preempt=any(preemption.get(key) not in (None, "Never") for key in policies),
         is_strict=spec.get("queueingStrategy") == "StrictFIFO",
-        # v1beta1 has both fields; a ClusterQueue lists its AdmissionChecks in one of them.
-        has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
         is_fair=bool(spec.get("admissionScope")),
         pending=as_int(status.get("pendingWorkloads")),
         is_stopped=spec.get("stopPolicy") in ("Hold", "HoldAndDrain"),

@@ -414,7 +414,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, found: Qu
     # A Workload that waits may hold up this one in strict order, or have quota reserved while it preempts others
     # (stickyWorkload).
     may_be_held_up = queue.may_have_waiting and (capacity.is_strict or capacity.may_preempt)
-    if admitted is None or capacity.has_checks or may_be_held_up:
+    if admitted is None or may_be_held_up:
         return _leave_to_queue(queue)
     return _Admission(admitted, found.places)
 
@@ -424,7 +424,8 @@ def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod | None:
 
     The result is None if two flavors set different values for a label: Kueue may use either value.
     """
-    own, labels = pod.constraints, {}
+    own = pod.constraints
+    labels: dict[str, str] = {}
     tolerations = own.tolerations
     for flavor in flavors:
         for key, value in (flavor.node.labels if flavor.node is not None else {}).items():
