@@ -211,14 +211,14 @@ def _judge_group(
     possible = _list_possible(flavors, constraints)
     judgments = [_judge_flavor(needed, flavor) for flavor in possible]
     best = min(judgments, key=lambda judgment: judgment.answer, default=QuotaJudgment(QuotaAnswer.NO_FLAVOR))
-    is_undecided = any(each.answer is QuotaAnswer.UNKNOWN for each in judgments) or (
+    is_undecided = any(judgment.answer is QuotaAnswer.UNKNOWN for judgment in judgments) or (
         # Kueue may prefer another flavor (``flavorFungibility``), or take the next one if the first is in use.
         best.answer is QuotaAnswer.ROOM and len(possible) > 1
     )
     if is_undecided:
         best = QuotaJudgment(QuotaAnswer.UNKNOWN)
-    is_one = best.answer is QuotaAnswer.EXCEEDED and len({each.resource for each in judgments}) == 1
-    most = max(each.most or 0 for each in judgments) if is_one else None
+    is_one = best.answer is QuotaAnswer.EXCEEDED and len({judgment.resource for judgment in judgments}) == 1
+    most = max(judgment.most or 0 for judgment in judgments) if is_one else None
     return best._replace(flavors=tuple(flavor.name for flavor in flavors), most=most)
 
 

@@ -172,8 +172,8 @@ class QueuePlaces:
         capacity = waiting = None
         if found is not None and found.problem in (None, QueueReason.INACTIVE):
             cluster_queues = reads[_CLUSTER_QUEUES].value or ()
-            named = (each for each in cluster_queues if _read_name(each) == found.cluster_queue)
-            capacity = next((read_capacity(each, flavors=reads[_FLAVORS].value) for each in named), None)
+            named = (raw for raw in cluster_queues if _read_name(raw) == found.cluster_queue)
+            capacity = next((read_capacity(raw, flavors=reads[_FLAVORS].value) for raw in named), None)
         # If the ClusterQueue's status says that no Workload waits, skip the request for the waiting Workloads.
         if found is not None and found.problem is None and capacity is not None and capacity.pending != 0:
             left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
