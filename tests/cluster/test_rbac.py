@@ -177,7 +177,7 @@ LOSSES = {
     "queue-quotas": Loss(
         look=in_a_queue,
         whole=("waits", f"Will wait: the quota of the queue {QUEUE} is in use."),
-        without=("unknown", "Availability unknown: another system decides when it may start."),
+        without=("unknown", f"Availability unknown: the queue {QUEUE} decides when it may start."),
     ),
 }
 
