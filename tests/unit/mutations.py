@@ -165,7 +165,6 @@ def _of_value(spot: Spot) -> Iterator[Mutation]:
     else:
         yield spot.mutation("list for a mapping", spot.with_value("[[1]]"))
         yield spot.mutation("number for a mapping", spot.with_value("17"))
-        yield spot.mutation("itself for a mapping", spot.with_value("&self {a: *self}"))
 
 
 def _amounts(spot: Spot) -> Iterator[Mutation]:

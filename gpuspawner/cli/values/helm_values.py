@@ -13,14 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuspawner.cli.common.findings import FilePosition, Finding, Severity
-from gpuspawner.cli.values.yaml_reader import (
-    LocatedValue,
-    YAMLDocument,
-    describe_decode_error,
-    read_text,
-    read_yaml,
-    strip_positions,
-)
+from gpuspawner.cli.values.yaml_reader import LocatedValue, read_file
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.json_access import KeyPath
 from gpuspawner.hub.config.traits import SETTING_TRAITS
@@ -155,14 +148,15 @@ def read_values(files: Sequence[str]) -> HelmValues:
     :param files: names in the order of merging; ``-`` is the standard input.
     :raises OSError: a file cannot be read.
     """
-    documents = [_read_file(file) for file in files]
+    documents = [read_file(file) for file in files]
     merged: dict[str, LocatedValue] = {}
     nulls: list[KeyPath] = []
     for document in documents:
         merged = _merge_trees(merged, document.tree.value, path=(), nulls=nulls)
+    tree = LocatedValue(value=merged, place=_NOWHERE)
     return HelmValues(
-        merged=strip_positions(merged),
-        tree=LocatedValue(value=merged, place=_NOWHERE),
+        merged=tree.plain,
+        tree=tree,
         flaws=tuple(flaw for document in documents for flaw in document.flaws),
         is_read=all(document.is_read for document in documents),
         redundant_nulls=tuple(nulls),
@@ -247,16 +241,3 @@ def _merge_trees(
                 nulls.append((*path, key))
             merged[key] = entry
     return merged
-
-
-def _read_file(file: str) -> YAMLDocument:
-    name = "<stdin>" if file == "-" else file
-    try:
-        text = read_text(file)
-    except UnicodeDecodeError as error:
-        place = FilePosition(name, 1, 1)
-        flaw = Finding(
-            severity=Severity.ERROR, code="bad_yaml", path="", message=describe_decode_error(error), place=place
-        )
-        return YAMLDocument(tree=LocatedValue(value={}, place=_NOWHERE), flaws=(flaw,), is_read=False)
-    return read_yaml(text, file=name)

@@ -121,6 +121,6 @@ def test_an_empty_file_says_nothing(tmp_path: Path):
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("a: 1"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
     values = load_values(["-"])
     assert (values.merged, values.locate(("a",))) == ({"a": 1}, FilePosition("<stdin>", 1, 4))
