@@ -4,10 +4,10 @@ In: :class:`gpuspawner.cli.values.helm_values.HelmValues`, the merged files. Out
 message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. The package changes nothing.
 
 - ``command``: arguments and output; ``collect_findings(values)`` runs all checks that need no cluster.
-- ``settings_errors``: values that keep the hub from starting or Helm from rendering the chart.
+- ``settings_errors``: values that keep the hub from starting.
 - ``profile_errors``: profiles of a ``profile_list`` that KubeSpawner cannot show or start.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
-- ``settings_warnings``: impossible limits, unknown GPU types, misspelled names.
+- ``settings_warnings``: unknown GPU types, images that no node could pull.
 - ``type_warnings``: GPU types that no server can use, and images without a CUDA version.
 - ``chart_warnings``: values of zero-to-jupyterhub that contradict gpuspawner.
 - ``cluster_warnings``: settings that the nodes of a cluster contradict.

@@ -6,7 +6,6 @@ The chart's pre-pullers pull the images that the chart's own values name, such a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -25,16 +24,15 @@ from gpuspawner.cli.values.helm_values import (
 from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, has_profiles, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
-from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON
-from gpuspawner.hub.admission.profiles import list_profile_overrides
 from gpuspawner.hub.pod.admin_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
-_OTHER_CLASSES = frozenset({"kubespawner", "kubespawner.KubeSpawner", "simple", "localprocess", "docker"})
-_NEAR = 0.75
+_OTHER_MODULES = frozenset({"", "gpuspawner", "kubespawner", "simple", "localprocess", "docker"})
+"""First words of names of spawner classes that are certainly no subclass of gpuspawner's."""
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
@@ -61,8 +59,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
             message = "there is nothing of gpuspawner in these values"
             yield Finding(severity=Severity.WARNING, code="missing", path=format_path(SETTINGS_PATH), message=message)
     elif isinstance(name, str) and name not in OUR_CLASSES:
-        is_near = name in _OTHER_CLASSES or difflib.SequenceMatcher(None, name, SPAWNER_CLASS).ratio() > _NEAR
-        if is_near or not name:
+        if name.partition(".")[0] in _OTHER_MODULES:
             message = f"must be {SPAWNER_CLASS}, not {quote(name)}"
             yield make_finding(values, path, severity=Severity.ERROR, code="bad_value", message=message)
         else:
@@ -211,44 +208,6 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
             place=values.locate(path),
             more=yaml.safe_dump({"prePuller": {"extraImages": entries}}, sort_keys=False),
         )
-
-
-def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a warning for each image of ``prePuller.extraImages`` that no server can use.
-
-    Yield nothing if users may choose images outside ``images``.
-
-    :param configured: the catalog that the settings describe.
-    """
-    puller = values.get_chart_section(("prePuller",))
-    is_any_allowed = not configured.images or configured.custom_images is not None
-    if is_any_allowed or not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):
-        return
-    used = {_normalize_image(image.image) for image in configured.images.values()}
-    used |= {*_list_sidecar_images(values), *_list_profile_images(values)}
-    for name, entry in values.get_chart_section(("prePuller", "extraImages")).items():
-        reference = _read_image_entry(entry)
-        if reference and _normalize_image(reference) not in used:
-            path = (*values.root, "prePuller", "extraImages", name)
-            message = f"is pulled to every node, and no user can choose it: {quote(reference)} is not among the images"
-            yield make_finding(values, path, severity=Severity.WARNING, code="not_offered", message=message)
-
-
-def _list_profile_images(values: HelmValues) -> Iterator[str]:
-    source = find_trait_source(values, "profile_list")
-    profiles = source.value if source is not None else ()
-    for profile in as_dicts(list(profiles.values()) if isinstance(profiles, Mapping) else profiles):
-        images = (override.get("image") for override in list_profile_overrides(profile))
-        yield from (_normalize_image(image) for image in images if isinstance(image, str))
-
-
-def _list_sidecar_images(values: HelmValues) -> Iterator[str]:
-    for trait in ("extra_containers", "init_containers"):
-        source = find_trait_source(values, trait)
-        entries: Any = source.value if source is not None else ()
-        for entry in entries.values() if isinstance(entries, Mapping) else entries:
-            if isinstance(entry, Mapping) and "image" in entry:
-                yield _normalize_image(entry["image"])
 
 
 def _is_enabled(section: Any) -> bool:

@@ -22,25 +22,13 @@ from typing import Any, TextIO
 from gpuspawner.cli.check.chart_warnings import (
     find_chart_warnings,
     find_dropped_gpus,
-    find_unoffered_images,
     find_unpulled_images,
 )
 from gpuspawner.cli.check.cluster_warnings import find_cluster_warnings
 from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
 from gpuspawner.cli.check.profile_errors import find_profile_mistakes
-from gpuspawner.cli.check.settings_errors import (
-    find_broken_sections,
-    find_fatal_nulls,
-    find_redundant_nulls,
-    find_setting_errors,
-)
-from gpuspawner.cli.check.settings_warnings import (
-    find_denied_presets,
-    find_misspelled_names,
-    find_override_mistakes,
-    find_pointless_limits,
-    find_unknown_slugs,
-)
+from gpuspawner.cli.check.settings_errors import find_broken_sections, find_redundant_nulls, find_setting_errors
+from gpuspawner.cli.check.settings_warnings import find_unknown_slugs, find_unpullable_images
 from gpuspawner.cli.check.type_warnings import find_type_warnings
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
@@ -101,7 +89,6 @@ def collect_findings(values: HelmValues) -> list[Finding]:
     if values.is_read:
         found += find_misplaced_values(values)
         found += find_broken_sections(values)
-        found += find_fatal_nulls(values)
         found += find_unread_keys(values)
         found += find_setting_errors(values)
         found += find_profile_mistakes(values)
@@ -117,16 +104,12 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
     configured = settings.build_configured()
     problems = (
         *find_type_warnings(values, configured),
-        *find_pointless_limits(configured),
         *find_unknown_slugs(settings.model),
-        *find_misspelled_names(settings.model),
-        *find_denied_presets(settings),
-        *find_override_mistakes(settings.model),
+        *find_unpullable_images(settings.model),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
     yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)
-    yield from find_unoffered_images(values, configured)
 
 
 def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:

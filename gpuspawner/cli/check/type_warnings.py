@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from gpuspawner.cli.values.helm_values import HelmValues
-from gpuspawner.cli.values.trait_sources import (
-    TraitSource,
-    find_node_selector_terms,
-    find_trait_source,
-    has_profiles,
-    list_match_expressions,
-    list_pod_tolerations,
-)
+from gpuspawner.cli.values.trait_sources import find_trait_source, has_profiles, list_pod_tolerations
 from gpuspawner.core.catalog.accelerators import GKE_ACCELERATOR
 from gpuspawner.core.catalog.model import GPUType, Image
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.wording import format_list, quote
+from gpuspawner.core.text.wording import format_list
 
 _AKS_SPOT = "kubernetes.azure.com/scalesetpriority"
 _TAINTS_BY_LABEL = (
@@ -38,17 +30,6 @@ _START_TIMEOUT_S = 300
 """Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
 
 
-class _LabelExpression(NamedTuple):
-    """The requirement of a node selector term for one label.
-
-    :param operator: ``In``, ``NotIn`` or another operator.
-    """
-
-    key: str
-    operator: object
-    values: frozenset[str]
-
-
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
@@ -59,17 +40,13 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
     if not (configured.discover or configured.gpus or has_profiles(values)):
         message = "is false, and gpus has no GPU types: no user can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
-    pod_tolerations, terms = list_pod_tolerations(values), _parse_node_selector_terms(values)
+    pod_tolerations = list_pod_tolerations(values)
     slugs_by_resource: dict[str, list[str]] = {}
     for slug, gpu in configured.gpus.items():
         slugs_by_resource.setdefault(gpu.resource, []).append(slug)
     for slug, gpu in configured.gpus.items():
         path = f"gpus.{slug}"
         yield from _check_taints(path, gpu, tolerations=(*gpu.tolerations, *pod_tolerations))
-        yield from _check_node_selector(path, gpu, values=values)
-        if terms is not None and all(_excludes_type(term, gpu) for term in terms.value):
-            message = f"matches no node that {'.'.join(map(str, terms.path))} leaves"
-            yield Problem(field=f"{path}.match", code="matches_nothing", message=message)
         yield from _check_start_timeout(path, gpu, values=values)
         others = [other for other in slugs_by_resource[gpu.resource] if other != slug] if not gpu.match else []
         if others:
@@ -104,41 +81,6 @@ def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...
                 f"do not tolerate the taint {taint.key}:{taint.effect}, which {source}: its nodes would take no server"
             )
             yield Problem(field=f"{path}.tolerations", code="untolerated", message=message)
-
-
-def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:
-    selector = find_trait_source(values, "node_selector")
-    if selector is not None and isinstance(selector.value, Mapping):
-        for key, value in selector.value.items():
-            if gpu.match.get(key) and value not in gpu.match[key]:
-                where = ".".join(map(str, selector.path))
-                message = f"matches no node that {where} leaves: it asks for {quote(str(value))}"
-                yield Problem(field=f"{path}.match.{key}", code="matches_nothing", message=message)
-
-
-def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    source = find_node_selector_terms(values)
-    if source is None:
-        return None
-    terms = [
-        [
-            _LabelExpression(str(raw.get("key")), raw.get("operator"), frozenset(map(str, raw["values"])))
-            for raw in list_match_expressions(term)
-            if isinstance(raw.get("values"), list)
-        ]
-        for term in source.value
-    ]
-    return TraitSource(source.path, terms)
-
-
-def _excludes_type(term: Iterable[_LabelExpression], gpu: GPUType) -> bool:
-    for expression in term:
-        labels = gpu.match.get(expression.key)
-        if labels and expression.operator == "In" and expression.values.isdisjoint(labels):
-            return True
-        if labels and expression.operator == "NotIn" and expression.values.issuperset(labels):
-            return True
-    return False
 
 
 def _check_start_timeout(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gpuspawner.cli.common.findings import Finding, Severity, format_path
@@ -16,19 +16,11 @@ from gpuspawner.cli.values.chart_config import (
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.errors import Problem
 from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.pod.admin_values import parse_admin_tolerations
 from gpuspawner.settings import DottedPaths
-
-_NODE_SELECTOR_TERMS_PATH = (
-    "affinity",
-    "nodeAffinity",
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "nodeSelectorTerms",
-)
-"""Path of the node selector terms in a pod's spec."""
 
 
 class TraitSource(NamedTuple):
@@ -75,48 +67,6 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     return parse_admin_tolerations(
         get_configured_trait(build_spawner_config(values.chart, namespace=""), "tolerations")
     )
-
-
-def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the node selector terms of every server, with their path in the files. A node must match one term.
-
-    The result is None if the admin wrote no terms, or if the values have a wrong type. Terms in
-    ``extraPodConfig.affinity`` replace those of ``extraNodeAffinity`` and the chart's own term.
-
-    :param values: the merged values files.
-    """
-    source = find_trait_source(values, "extra_pod_config")
-    entry: Any = source.value if source else None
-    for key in _NODE_SELECTOR_TERMS_PATH:
-        entry = entry.get(key) if isinstance(entry, Mapping) else None
-    if source and isinstance(entry, list) and entry:
-        return TraitSource((*source.path, *_NODE_SELECTOR_TERMS_PATH), entry)
-    source = find_trait_source(values, "node_affinity_required")
-    if not source or not _list_entries(source.value):
-        return None
-    try:
-        terms = get_configured_trait(build_spawner_config(values.chart, namespace=""), "node_affinity_required")
-    except SettingsError:
-        return None
-    return TraitSource(source.path, _list_entries(terms))
-
-
-def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
-    """Return the match expressions of a node selector term, or [] if the term is not a mapping.
-
-    :param term: a term as in a pod's spec, or with KubeSpawner's key ``match_expressions``.
-    """
-    if not isinstance(term, Mapping):
-        return []
-    expressions = term.get("matchExpressions") or term.get("match_expressions")
-    return [expression for expression in _list_entries(expressions) if isinstance(expression, Mapping)]
-
-
-def _list_entries(value: Any) -> list[Any]:
-    """Return the entries of a list, or the values of a mapping, because KubeSpawner accepts both for a trait."""
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def make_finding(

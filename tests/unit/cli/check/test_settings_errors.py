@@ -9,7 +9,7 @@ from gpuspawner.cli.common.findings import Severity
 from gpuspawner.cli.values.helm_values import merge_settings
 from gpuspawner.cli.values.trait_sources import locate_problems
 from gpuspawner.core.errors import Problem
-from tests.unit.cli_support import section, written
+from tests.unit.cli_support import paths, section, told, written
 
 TYPES = """
 gpus:
@@ -101,7 +101,7 @@ def test_a_problem_with_a_path_that_the_file_lacks_is_reported_at_the_section(tm
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "paths"),
+    ("lower", "upper", "fields"),
     [
         ("gpus: {a: {max_count: }}", "", ["gpus.a.max_count"]),
         ("gpus: {a: {max_count: 4}}", "gpus: {a: {max_count: }}", []),
@@ -109,12 +109,31 @@ def test_a_problem_with_a_path_that_the_file_lacks_is_reported_at_the_section(tm
         ("accelerators: {a100-40gb: null}", "", []),
     ],
 )
-def test_a_null_is_reported_where_it_removes_nothing(lower: str, upper: str, paths: list[str], tmp_path: Path):
+def test_a_null_is_reported_where_it_removes_nothing(lower: str, upper: str, fields: list[str], tmp_path: Path):
     files = [section(text) for text in (lower, upper) if text]
     found = list(find_redundant_nulls(written(tmp_path, *files)))
-    assert [each.path.removeprefix("hub.config.GPUSpawner.") for each in found] == paths
+    assert [each.path.removeprefix("hub.config.GPUSpawner.") for each in found] == fields
     assert {each.severity for each in found} <= {Severity.WARNING}
 
 
 def test_a_null_of_the_chart_is_no_concern(tmp_path: Path):
     assert list(find_redundant_nulls(written(tmp_path, "singleuser: {memory: {guarantee: null}}"))) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "found"),
+    [
+        ("{node_selectr: {}}", [("node_selectr", "unknown_key")]),
+        ("{start_timeout: soon}", [("start_timeout", "wrong_type")]),
+        ("{tolerations: [gpu]}", [("tolerations", "bad_value")]),
+        ("{environment: {A: '{nope}'}}", [("environment", "bad_value")]),
+        ("{mem_limit: 4G}", [("mem_limit", "conflict")]),
+        ("{environment: {A: '{username}', B: null}, node_selector: {a: null}}", []),
+    ],
+    ids=["unknown", "type", "pod", "template", "decided", "fine"],
+)
+def test_an_override_that_kubespawner_rejects_is_an_error(tmp_path: Path, override: str, found: list[tuple[str, str]]):
+    below = "images.lab.kubespawner_override."
+    values = written(tmp_path, section(f"images: {{lab: {{image: a, kubespawner_override: {override}}}}}"))
+    assert [(f"{below}{name}", code) for name, code in found] == paths(told(values))
+    assert all(each.severity is Severity.ERROR and each.place is not None for each in told(values))

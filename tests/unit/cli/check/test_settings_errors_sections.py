@@ -31,39 +31,6 @@ def test_a_section_of_the_wrong_type_is_an_error_with_its_place(
 
 
 @pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        pytest.param("hub: null", "hub", id="the hub"),
-        pytest.param("hub: {config: }", "hub.config", id="its configuration"),
-        pytest.param("singleuser: {extraTolerations: null}", "singleuser.extraTolerations", id="a list for a template"),
-        pytest.param("singleuser: {memory: }", "singleuser.memory", id="a section for a template"),
-        pytest.param("singleuser: {image: {name: a, tag: }}", "singleuser.image.tag", id="a text for the schema"),
-        pytest.param("singleuser: {lifecycleHooks: {preStop: }}", "singleuser.lifecycleHooks.preStop", id="no default"),
-    ],
-)
-def test_null_where_the_chart_needs_a_value_is_an_error(text: str, path: str, tmp_path: Path):
-    found = told(written(tmp_path, RIGHT, text), Severity.ERROR)
-    assert [(each.path, each.code, each.place and each.place.line) for each in found] == [(path, "needed", 1)]
-
-
-def test_null_below_the_key_of_a_parent_chart_is_an_error_there(tmp_path: Path):
-    found = told(written(tmp_path, BELOW, "jupyterhub: {singleuser: {extraTolerations: null}}"), Severity.ERROR)
-    assert [each.path for each in found] == ["jupyterhub.singleuser.extraTolerations"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("singleuser: {nodeSelector: null}", id="the templates do without"),
-        pytest.param("singleuser: {memory: {guarantee: null}}", id="the schema allows it"),
-        pytest.param("hub: {config: {KubeSpawner: {node_selector: null}}}", id="it is not the chart's"),
-    ],
-)
-def test_null_that_helm_takes_is_no_error(text: str, tmp_path: Path):
-    assert [each for each in told(written(tmp_path, RIGHT, text), Severity.ERROR) if each.code == "needed"] == []
-
-
-@pytest.mark.parametrize(
     ("beside", "path"),
     [
         ("singleuser: {extraTolerations: x}", "singleuser.extraTolerations"),

@@ -8,12 +8,6 @@ from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import paths, section, told, written
 
 T4 = "resource: nvidia.com/gpu, match: {cloud.google.com/gke-accelerator: nvidia-tesla-t4}"
-REQUIRED = "singleuser: {extraNodeAffinity: {required: [{matchExpressions:"
-WHOLE_AFFINITY = (
-    "singleuser: {extraPodConfig: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
-    "{nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [cpu]}]}]}}}}}"
-)
-POOL = "resource: nvidia.com/gpu, match: {pool: ml}"
 
 
 @pytest.mark.parametrize(
@@ -39,29 +33,6 @@ POOL = "resource: nvidia.com/gpu, match: {pool: ml}"
 def test_legal_values_without_use_are_reported(text: str, expected: list[tuple[str, str]], tmp_path: Path):
     found = told(written(tmp_path, section(text)))
     assert (paths(found), {each.severity for each in found} <= {Severity.WARNING}) == (expected, True)
-
-
-@pytest.mark.parametrize(
-    ("beside", "expected"),
-    [
-        ("singleuser: {nodeSelector: {pool: cpu}}", [("gpus.a.match.pool", "matches_nothing")]),
-        ("singleuser: {nodeSelector: {pool: ml}}", []),
-        ("singleuser: {nodeSelector: {other: cpu}}", []),
-        (f"{REQUIRED} [{{key: pool, operator: In, values: [cpu]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
-        (f"{REQUIRED} [{{key: pool, operator: NotIn, values: [ml]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
-        (f"{REQUIRED} [{{key: pool, operator: Exists}}]}}]}}}}", []),
-        (f"{REQUIRED} [{{key: pool, operator: In, values: [{{a: 1}}]}}]}}]}}}}", [("gpus.a.match", "matches_nothing")]),
-        (f"{REQUIRED} [{{key: pool, operator: In, values: [cpu]}}]}}, {{matchExpressions: []}}]}}}}", []),
-        (WHOLE_AFFINITY, [("gpus.a.match", "matches_nothing")]),
-    ],
-    ids=["other value", "same value", "other label", "affinity to others", "affinity against it", "affinity to any",
-         "affinity to no text", "affinity to others or any", "affinity of the whole pod"],
-)  # fmt: skip
-def test_a_type_that_the_charts_selectors_rule_out_is_reported(
-    beside: str, expected: list[tuple[str, str]], tmp_path: Path
-):
-    text = section(f"gpus: {{a: {{{POOL}}}}}", beside=beside)
-    assert paths(told(written(tmp_path, text))) == expected
 
 
 def test_a_toleration_of_all_servers_counts(tmp_path: Path):

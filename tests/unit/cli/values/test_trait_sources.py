@@ -7,16 +7,12 @@ import pytest
 from gpuspawner.cli.common.findings import Severity
 from gpuspawner.cli.values.trait_sources import (
     TraitSource,
-    find_node_selector_terms,
     find_trait_source,
-    list_match_expressions,
     list_pod_tolerations,
     make_finding,
 )
 from gpuspawner.core.cluster.model import Toleration
 from tests.unit.cli_support import written
-
-USER = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
 
 
 @pytest.mark.parametrize(
@@ -80,46 +76,6 @@ def test_a_toleration_is_read_whole(tmp_path: Path):
     assert list_pod_tolerations(written(tmp_path, text)) == (
         Toleration(key="a", operator="Equal", value="b", effect="NoExecute"),
     )
-
-
-def test_the_charts_own_term_goes_beside_the_admins(tmp_path: Path):
-    text = """
-        singleuser: {extraNodeAffinity: {required: [{matchExpressions: []}]}}
-        scheduling: {userPods: {nodeAffinity: {matchNodePurpose: require}}}
-    """
-    source = find_node_selector_terms(written(tmp_path, text))
-    assert source is not None
-    assert source.value == [{"matchExpressions": []}, {"matchExpressions": [USER]}]
-
-
-def test_an_affinity_of_the_whole_pod_takes_the_place_of_others(tmp_path: Path):
-    text = """
-        singleuser:
-          extraNodeAffinity: {required: [{matchExpressions: []}]}
-          extraPodConfig:
-            affinity:
-              nodeAffinity:
-                requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [1, {key: k}]}]}
-    """
-    source = find_node_selector_terms(written(tmp_path, text))
-    assert source is not None
-    assert [list_match_expressions(term) for term in source.value] == [[{"key": "k"}]]
-
-
-@pytest.mark.parametrize(
-    "within", ["{}", "{extraNodeAffinity: {required: []}}", "{extraPodConfig: 3}", "{extraNodeAffinity: {required: 3}}"]
-)
-def test_without_terms_there_are_none(within: str, tmp_path: Path):
-    assert find_node_selector_terms(written(tmp_path, f"singleuser: {within}")) is None
-
-
-def test_terms_of_which_no_configuration_can_be_made_are_none(tmp_path: Path):
-    text = "singleuser: {extraNodeAffinity: {required: {a: {matchExpressions: []}}}}"
-    assert find_node_selector_terms(written(tmp_path, text)) is None
-
-
-def test_a_term_may_be_anything():
-    assert (list_match_expressions(3), list_match_expressions({"matchExpressions": {"a": 1}})) == ([], [])
 
 
 def test_a_finding_has_the_place_of_its_path(tmp_path: Path):
