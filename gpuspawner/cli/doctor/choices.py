@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from gpuspawner.cli.check.cluster_warnings import list_worker_nodes
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, name_nodes, shorten_list
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, make_diagnosis, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.core.autoscaling.cluster_autoscaler import decode_autoscaler_status
 from gpuspawner.core.autoscaling.karpenter import decode_node_pools
@@ -19,7 +19,6 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text
 from gpuspawner.core.warnings.nodes import describe_devices
 
-_VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """A Deployment whose name contains one of these texts counts as an autoscaler."""
 _CLOUD_LABELS = (
@@ -76,17 +75,7 @@ def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding if settings promise new nodes (``scale_up`` of a GPU type) but the cluster has no autoscaler."""
     types = [slug for slug, gpu in facts.configured.gpus.items() if gpu.scale_up is not None]
     if types and not can_scale_up(facts):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="autoscaler-missing",
-            what=f"scale_up is set for {', '.join(types)}, and there is no autoscaler: neither Karpenter nor a "
-            "cluster-autoscaler, nor nodes of a cloud that has its own.",
-            why="The form says that a server starts after a new node, and none comes.",
-            fix="kubectl get deployments -A | grep -e autoscaler -e karpenter\n"
-            "# Without one take scale_up away. Helm values:\nhub:\n  config:\n    GPUSpawner:\n      gpus:\n"
-            + "\n".join(f"        {slug}:\n          scale_up: null" for slug in types),
-            objects=tuple(types),
-        )
+        yield make_diagnosis("autoscaler-missing", objects=types, slugs=", ".join(types))
 
 
 def check_new_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -95,25 +84,9 @@ def check_new_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     denied = [slug for slug, gpu in configured.gpus.items() if not gpu.new_nodes and gpu.scale_up is None]
     signs = _find_autoscalers(facts)
     if configured.new_nodes and ObjectKind.AUTOSCALER_STATUS in facts.read and not can_scale_up(facts):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.NOTE,
-            code="new-nodes-unlikely",
-            what="new_nodes is possible, and nothing here seems to add nodes: there is no Karpenter, no "
-            "cluster-autoscaler, and no node of a cloud.",
-            why="A server that no node could take waits until its start timeout, instead of being refused at once.",
-            fix=f"# If nothing adds nodes:\n{_VALUES}      new_nodes: none",
-        )
+        yield make_diagnosis("new-nodes-unlikely")
     elif signs and not facts.list_objects(ObjectKind.NODE_POOLS) and (denied or not configured.new_nodes):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="new-nodes-denied",
-            what=f"new_nodes is none, and there is an autoscaler: {shorten_list(signs)}.",
-            why="The hub refuses servers for a node group without nodes, and the group stays empty, unless scale_up "
-            "describes it.",
-            fix="kubectl get configmap -n kube-system cluster-autoscaler-status -o yaml\n"
-            "# If it may add nodes for servers: take new_nodes away, or describe these nodes in gpus.<slug>.scale_up",
-            objects=tuple(denied),
-        )
+        yield make_diagnosis("new-nodes-denied", objects=denied, signs=shorten_list(signs))
 
 
 def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -124,29 +97,11 @@ def check_node_groups(facts: ClusterFacts) -> Iterator[Diagnosis]:
         for group in decode_autoscaler_status(status)
         if group.name
     ]
-    fix = "kubectl get configmap -n kube-system cluster-autoscaler-status -o jsonpath='{.data.status}'"
-    full = [group for group in groups if group.is_full]
-    if full:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.NOTE,
-            code="node-group-full",
-            what="The cluster-autoscaler may not add nodes to "
-            f"{shorten_list([f'{group.name} ({group.target} of {group.most})' for group in full])}.",
-            why="Servers that need a node from this group wait until one is free.",
-            fix=fix,
-            objects=tuple(group.name for group in full),
-        )
-    failing = [group for group in groups if group.trouble]
-    if failing:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="node-group-failing",
-            what="The cluster-autoscaler reports trouble with "
-            f"{shorten_list([f'{group.name} ({group.trouble})' for group in failing])}.",
-            why="Servers that need a new node from this group can't start.",
-            fix=fix,
-            objects=tuple(group.name for group in failing),
-        )
+    full = {group.name: f"{group.name} ({group.target} of {group.most})" for group in groups if group.is_full}
+    failing = {group.name: f"{group.name} ({group.trouble})" for group in groups if group.trouble}
+    for row, affected in (("node-group-full", full), ("node-group-failing", failing)):
+        if affected:
+            yield make_diagnosis(row, objects=list(affected), groups=shorten_list(list(affected.values())))
 
 
 def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -154,25 +109,14 @@ def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for pool in facts.list_objects(ObjectKind.NODE_POOLS):
         name = get_object_name(pool)
         if (reason := _describe_unready(pool)) is not None:
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="nodepool-not-ready",
-                what=f"NodePool {name} is not ready{reason}.",
-                why="Karpenter adds no node of it.",
-                fix=f"kubectl describe nodepool {name}",
-                objects=(name,),
-            )
+            yield make_diagnosis("nodepool-not-ready", objects=[name], pool=name, reason=reason)
         elif spent := _list_spent_limits(pool):
-            limits = ", ".join(f"{key}: {of}" for key, of in spent.items())
-            yield Diagnosis(
-                severity=DiagnosisSeverity.WARNING,
-                code="nodepool-exhausted",
-                what=f"NodePool {name} has reached its limits ({limits}).",
-                why="Karpenter adds no node of it: servers that need one wait.",
-                fix=f"kubectl get nodepool {name} -o jsonpath='{{.status.resources}}'\n"
-                f"kubectl patch nodepool {name} --type=merge "
-                f"""-p '{{"spec": {{"limits": {{{", ".join(f'"{key}": "MORE"' for key in spent)}}}}}}}'""",
-                objects=(name,),
+            yield make_diagnosis(
+                "nodepool-exhausted",
+                objects=[name],
+                pool=name,
+                limits=", ".join(f"{key}: {limit}" for key, limit in spent.items()),
+                more=", ".join(f'"{key}": "MORE"' for key in spent),
             )
 
 
@@ -206,21 +150,12 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     if describe_devices(map(decode_resource_slice, facts.list_objects(ObjectKind.RESOURCE_SLICES))):
         return  # check_hub_flags says what the slices hold
+    row = "no-gpu"
     if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
-        severity, why = DiagnosisSeverity.NOTE, "GPU types are those of the settings with a scale_up."
+        row = "no-gpu/described"
     elif can_scale_up(facts, new_nodes=facts.configured.new_nodes):
-        severity, why = DiagnosisSeverity.NOTE, "No server gets a GPU unless an autoscaler adds nodes with GPUs."
-    else:
-        severity, why = DiagnosisSeverity.FAULT, "No server gets a GPU."
-    yield Diagnosis(
-        severity=severity,
-        code="no-gpu",
-        what=f"None of {len(facts.nodes)} nodes has a GPU.",
-        why=why,
-        fix="# Are there GPUs, and does a device plugin run?\nkubectl get nodes -L nvidia.com/gpu.present "
-        "-o custom-columns='NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu'\n"
-        "# A pool that may have no node now: say what it adds, in hub.config.GPUSpawner.gpus.<slug>.scale_up",
-    )
+        row = "no-gpu/growing"
+    yield make_diagnosis(row, number=len(facts.nodes))
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -238,21 +173,15 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
             continue
         matching = [node.name for node in facts.nodes if gpu.matches_labels(node.labels)] if gpu.match else []
         if matching:
-            what = f"GPU type {slug}: {name_nodes(matching)} match, and have no {gpu.resource}."
+            lacking = f"{name_nodes(matching)} match, and have no {gpu.resource}."
         else:
-            what = f"GPU type {slug}: no node has {_describe_demand(gpu)}.{_find_nearest_type(facts, gpu)}"
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING if may_grow else DiagnosisSeverity.FAULT,
-            code="type-without-node",
-            what=what,
-            why="A server with it waits for an autoscaler, if that adds such nodes."
-            if may_grow
-            else "No server gets it.",
-            fix=f"kubectl get nodes -L {','.join(gpu.match) or gpu.resource}\n"
-            f"# Correct gpus.{slug}.match or .resource; or, where an autoscaler adds such nodes:\n"
-            f"{_VALUES}      gpus:\n        {slug}:\n"
-            "          scale_up: {max_nodes: 2, gpus_per_node: 1, minutes: 10}",
-            objects=(slug,),
+            lacking = f"no node has {_describe_demand(gpu)}.{_find_nearest_type(facts, gpu)}"
+        yield make_diagnosis(
+            "type-without-node/growing" if may_grow else "type-without-node",
+            objects=[slug],
+            slug=slug,
+            lacking=lacking,
+            labels=",".join(gpu.match) or gpu.resource,
         )
 
 
@@ -265,25 +194,15 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]
         if old:
-            everywhere = len(old) == len(nodes)
+            names = [node.name for node in old]
             drivers = sorted({read_platform(node.labels).driver or 0 for node in old} - {0})
-            versions = f" {shorten_list([str(driver) for driver in drivers])}" if drivers else ""
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT if everywhere else DiagnosisSeverity.WARNING,
-                code="driver-too-old",
-                what=f"{name_nodes([node.name for node in old])}: NVIDIA's driver{versions} is too old for image "
-                f"{slug}, which has CUDA {image.cuda}.",
-                why=(
-                    "No GPU can be used with the image."
-                    if everywhere
-                    else "The form does not offer these GPUs with the image."
-                ),
-                fix="# Update the driver: https://docs.nvidia.com/deploy/cuda-compatibility/\n"
-                "kubectl get nodes -L nvidia.com/cuda.driver-version.full\n"
-                "kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge "
-                """-p '{"spec": {"driver": {"version": "580.95.05"}}}'\n"""
-                f"# or offer an image with an older CUDA beside images.{slug}",
-                objects=(slug, *(node.name for node in old)),
+            yield make_diagnosis(
+                "driver-too-old" if len(old) == len(nodes) else "driver-too-old/some",
+                nodes=names,
+                objects=[slug, *names],
+                versions=f" {shorten_list([str(driver) for driver in drivers])}" if drivers else "",
+                slug=slug,
+                cuda=image.cuda,
             )
 
 
@@ -308,14 +227,15 @@ def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
         most = max((node.allocatable.get(name, 0) for node in usable), default=0)
         if bounds is None or not usable or bounds.max * bounds.guarantee <= most:
             continue
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT if bounds.default * bounds.guarantee > most else DiagnosisSeverity.WARNING,
-            code="limit-too-large",
-            what=f"{name}.max lets a server request {bounds.max * bounds.guarantee / unit:g} {shown}, and no node has "
-            f"more than {most / unit:.4g} for pods.",
-            why="A server that asks for that much is refused, or waits forever.",
-            fix=f"{_VALUES}      {name}:\n        max: {_format_whole(most, unit)}",
-            objects=(name,),
+        yield make_diagnosis(
+            "limit-too-large",
+            severity=DiagnosisSeverity.FAULT if bounds.default * bounds.guarantee > most else None,
+            objects=[name],
+            field=name,
+            request=f"{bounds.max * bounds.guarantee / unit:g}",
+            unit=shown,
+            most=f"{most / unit:.4g}",
+            whole=f"{most // unit}{'Gi' if unit == _GIB else ''}",
         )
 
 
@@ -326,18 +246,14 @@ def _check_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
         most = max((count_units(node, gpu.resource) for node in own), default=0)
         is_uncounted = any(gpu.resource in node.uncounted for node in own)
         if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:
-            yield Diagnosis(
-                severity=DiagnosisSeverity.WARNING,
-                code="limit-too-large",
-                what=f"gpus.{slug}.max_count is {gpu.max_count}, and no node has more than {most} {gpu.resource}.",
-                why="A server gets all its GPUs from one node, so more can be chosen and never be had.",
-                fix=f"{_VALUES}      gpus:\n        {slug}:\n          max_count: {most}",
-                objects=(slug,),
+            yield make_diagnosis(
+                "limit-too-large/count",
+                objects=[slug],
+                slug=slug,
+                count=gpu.max_count,
+                most=most,
+                resource=gpu.resource,
             )
-
-
-def _format_whole(most: int, unit: int) -> str:
-    return f"{most // unit}{'Gi' if unit == _GIB else ''}"
 
 
 def _describe_demand(gpu: GPUType) -> str:

@@ -43,50 +43,13 @@ from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.cli.doctor.isolation_probe import choose_probe_nodes, run_probe_pods
 from gpuspawner.cli.values.helm_values import add_values_argument
 
-RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
-    hub_health.check_kubernetes_version,
-    hub_health.check_hub_exists,
-    hub_health.check_hub_runs,
-    hub_health.check_hub_image,
-    hub_health.check_hub_account,
-    hub_health.check_missing_rights,
-    hub_health.check_dangerous_rights,
-    node_health.check_plugins_exist,
-    node_health.check_plugins_run,
-    node_health.check_gpu_labels,
-    node_health.check_hub_flags,
-    gpu_sharing.check_mig_states,
-    gpu_sharing.check_mig_strategies,
-    gpu_sharing.check_shared_counts,
-    node_health.check_nodes_ready,
-    node_health.check_cordoned_nodes,
-    node_health.check_node_conditions,
-    node_health.check_start_faults,
-    choices.check_any_gpu,
-    choices.check_types_exist,
-    choices.check_drivers,
-    choices.check_bounds,
-    choices.check_autoscaler,
-    choices.check_new_nodes,
-    choices.check_node_groups,
-    choices.check_node_pools,
-    namespace.check_namespace,
-    namespace.check_quotas,
-    namespace.check_limit_ranges,
-    namespace.check_pull_secrets,
-    namespace.check_pod_webhooks,
-    namespace.check_overlooked_pods,
-    namespace.check_scheduler,
-    referenced_objects.check_runtime_classes,
-    referenced_objects.check_priority_classes,
-    referenced_objects.check_queues,
-    referenced_objects.check_queue_capacity,
-    referenced_objects.check_storage,
-    gpu_sharing.check_gpu_leaks,
-    gpu_sharing.check_unprobed_nodes,
-    gpu_sharing.check_privileged_containers,
-    gpu_sharing.check_environment_sources,
+RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = tuple(
+    rule
+    for module in (choices, gpu_sharing, hub_health, namespace, node_health, referenced_objects)
+    for name, rule in vars(module).items()
+    if name.startswith("check_")
 )
+"""All functions of the rules' modules whose names begin with ``check_``."""
 
 
 def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:

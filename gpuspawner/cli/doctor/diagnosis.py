@@ -1,10 +1,15 @@
-"""Findings of ``doctor`` about a cluster, and functions that format texts of findings for several rules."""
+"""Findings of ``doctor`` about a cluster, with texts from ``data/diagnoses.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+import yaml
 
 from gpuspawner.core.text.wording import format_list
 
@@ -26,7 +31,6 @@ class DiagnosisSeverity(StrEnum):
 class Diagnosis:
     """A finding about a cluster.
 
-    :param severity: how bad the fault is.
     :param code: stable identifier for scripts.
     :param what: sentence that names the fault and the objects.
     :param why: sentence that names the consequence.
@@ -43,14 +47,52 @@ class Diagnosis:
 
     def serialize(self) -> dict[str, object]:
         """Return the finding as a JSON object."""
-        return {
-            "severity": self.severity.value,
-            "code": self.code,
-            "what": self.what,
-            "why": self.why,
-            "fix": self.fix,
-            "objects": list(self.objects),
-        }
+        return {**asdict(self), "severity": self.severity.value, "objects": list(self.objects)}
+
+
+@cache
+def load_rows() -> Mapping[str, Mapping[str, str]]:
+    """Return the table of findings: code, perhaps with a slash and the name of a case → severity and texts."""
+    text = (files("gpuspawner") / "data" / "diagnoses.yaml").read_text(encoding="utf-8")
+    rows: Mapping[str, Mapping[str, str]] = yaml.safe_load(text)
+    return rows
+
+
+def make_diagnosis(
+    row: str,
+    *,
+    severity: DiagnosisSeverity | None = None,
+    nodes: Collection[str] = (),
+    objects: Collection[str] = (),
+    **words: object,
+) -> Diagnosis:
+    """Return a finding with the texts of a row of the table.
+
+    :param row: key of the row; the finding's code is the part before the slash.
+    :param severity: instead of the row's.
+    :param nodes: names of the affected nodes, which are also the finding's objects if it has no others.
+    :param words: what the texts name with a dollar sign.
+    """
+    texts = load_rows()[row]
+    affected = tuple(objects or nodes)
+    known = {"nodes": name_nodes(nodes), **words, "node": "$node", "name": "$name"}
+    what, why, fix = (Template(texts[part]).substitute(known) for part in ("what", "why", "fix"))
+    return Diagnosis(
+        severity=severity or DiagnosisSeverity(texts["severity"]),
+        code=row.partition("/")[0],
+        what=what,
+        why=why,
+        fix="\n".join(_repeat_lines(fix, nodes, affected)),
+        objects=affected,
+    )
+
+
+def _repeat_lines(fix: str, nodes: Collection[str], objects: Collection[str]) -> Iterator[str]:
+    for line in fix.splitlines():
+        if "$name" in line:
+            yield from (line.replace("$name", name) for name in objects)
+        else:
+            yield format_node_commands(nodes, line) if "$node" in line else line
 
 
 def rank_diagnosis(finding: Diagnosis) -> tuple[int, str, tuple[str, ...], str]:
@@ -71,8 +113,8 @@ def name_nodes(names: Collection[str]) -> str:
 def format_node_commands(names: Collection[str], command: str) -> str:
     """Return one line with the command for each node, or a shell loop for more than three nodes.
 
-    :param command: a command with ``{node}`` in place of the node's name.
+    :param command: a command with ``$node`` in place of the node's name.
     """
     if len(names) <= _MAX_NAMES:
-        return "\n".join(command.format(node=name) for name in names)
-    return f"for node in {' '.join(names)}; do\n  {command.format(node='$node')}\ndone"
+        return "\n".join(command.replace("$node", name) for name in names)
+    return f"for node in {' '.join(names)}; do\n  {command}\ndone"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import yaml
 
@@ -14,7 +15,7 @@ from gpuspawner.cli.cluster.shipped_roles import (
     describe_permissions,
     list_dangerous_permissions,
 )
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, make_diagnosis
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.pod_health import find_hub_trouble, list_live_hub_pods
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
@@ -37,14 +38,8 @@ Source: https://z2jh.jupyter.org/en/latest/changelog.html
 def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding if Kubernetes is older than the oldest version that gpuspawner supports."""
     if facts.version is not None and facts.version < _LEAST_KUBERNETES:
-        version, least = (".".join(map(str, each)) for each in (facts.version, _LEAST_KUBERNETES))
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="kubernetes-too-old",
-            what=f"Kubernetes is {version}; gpuspawner is made for {least} and newer.",
-            why="What the form says of a start may not be what this kube-scheduler does.",
-            fix="kubectl version",
-        )
+        version, least = (".".join(map(str, numbers)) for numbers in (facts.version, _LEAST_KUBERNETES))
+        yield make_diagnosis("kubernetes-too-old", version=version, least=least)
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -54,30 +49,16 @@ def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
         and not facts.list_objects(ObjectKind.HUB_PODS)
         and not facts.lacks(ObjectKind.NAMESPACES, facts.namespace)
     ):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.NOTE,
-            code="hub-missing",
-            what=f"No pod of a hub is in the namespace {facts.namespace} (labels app=jupyterhub, component=hub).",
-            why="If the hub runs elsewhere, all is well; its version was not checked"
-            + ("." if facts.account else ", nor the rights of its ServiceAccount."),
-            fix="kubectl get pods -A -l app=jupyterhub,component=hub\n"
-            "# then: gpuspawner doctor -n NAMESPACE, or --hub-account NAMESPACE:NAME",
-        )
+        unchecked = "" if facts.account else ", nor the rights of its ServiceAccount"
+        yield make_diagnosis("hub-missing", namespace=facts.namespace, unchecked=unchecked)
 
 
 def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each hub pod that does not run."""
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         if trouble := find_hub_trouble(pod, now=facts.now):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="hub-failing",
-                what=f"The hub does not run: {trouble} (pod {facts.namespace}/{get_object_name(pod)}).",
-                why="No user can start a server.",
-                fix=f"kubectl describe pod -n {facts.namespace} {get_object_name(pod)}\n"
-                f"kubectl logs -n {facts.namespace} {get_object_name(pod)} --tail=50  # of its last crash: --previous",
-                objects=(get_object_name(pod),),
-            )
+            name = get_object_name(pod)
+            yield make_diagnosis("hub-failing", objects=[name], trouble=trouble, namespace=facts.namespace, pod=name)
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -88,40 +69,15 @@ def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
         image = as_text(container.get("image"))
-        found = _CHART_IMAGE_PATTERN.fullmatch(image.partition("@")[0])
-        if found is None:
+        parts = _CHART_IMAGE_PATTERN.fullmatch(image.partition("@")[0])
+        if parts is None:
             continue
-        if found["major"] is not None:
-            yield from _check_chart_version(
-                image, (int(found["major"]), int(found["minor"])), namespace=facts.namespace
-            )
+        chart = _LEAST_CHART if parts["major"] is None else (int(parts["major"]), int(parts["minor"]))
+        if chart < _LEAST_CHART:
+            row = "hub-too-old/four" if chart >= _JUPYTERHUB_5_CHART else "hub-too-old"
+            yield make_diagnosis(row, objects=[image], image=image, namespace=facts.namespace)
         if not _has_python_path(container):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="hub-without-gpuspawner",
-                what=f"The hub runs the chart's own image {image}, and nothing adds gpuspawner to it.",
-                why="With spawner_class: gpuspawner.GPUSpawner the hub does not start; without it this is KubeSpawner.",
-                fix="# Build an image (helm-values/Dockerfile) and use it. Helm values:\n"
-                "hub:\n  image:\n    name: REGISTRY/k8s-hub-gpuspawner\n    tag: TAG",
-                objects=(get_object_name(pod),),
-            )
-
-
-def _check_chart_version(image: str, chart: tuple[int, int], *, namespace: str) -> Iterator[Diagnosis]:
-    if chart >= _LEAST_CHART:
-        return
-    is_four = chart >= _JUPYTERHUB_5_CHART
-    yield Diagnosis(
-        severity=DiagnosisSeverity.WARNING if is_four else DiagnosisSeverity.FAULT,
-        code="hub-too-old",
-        what=f"The hub's image is {image}; gpuspawner needs JupyterHub 5.3 and KubeSpawner 7.",
-        why="Versions 4.0 and 4.1 of the chart have JupyterHub 5.2.1." if is_four else "The hub cannot load it.",
-        # Not --reuse-values: Helm then ignores the new chart's default values (helm/helm#9000).
-        fix="# If your values set hub.image.tag, set it for chart 4.4.0. Then name all of your values files:\n"
-        f"helm upgrade RELEASE jupyterhub --namespace {namespace} --repo https://hub.jupyter.org/helm-chart/ "
-        "--version 4.4.0 --timeout 15m --values VALUES.yaml",
-        objects=(image,),
-    )
+            yield make_diagnosis("hub-without-gpuspawner", objects=[get_object_name(pod)], image=image)
 
 
 def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
@@ -167,16 +123,17 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
-            yield Diagnosis(
+            sentence = LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost.")
+            diagnosis = make_diagnosis(
+                "rights",
                 severity=severity,
-                code=f"rights-{grant.part}",
-                what=f"{_describe_hub(facts)} may not {describe_permissions(lost)}.",
-                why=_WITHOUT_EVENTS
-                if only_events
-                else LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost."),
-                fix=_format_apply_command(grant),
-                objects=(f"{facts.account.namespace}/{facts.account.name}",),
+                objects=["/".join(facts.account)],
+                hub=_describe_hub(facts),
+                rights=describe_permissions(lost),
+                lost=_WITHOUT_EVENTS if only_events else sentence,
+                apply=_format_apply_command(grant),
             )
+            yield replace(diagnosis, code=f"rights-{grant.part}")
 
 
 def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -185,27 +142,25 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
     known = list_dangerous_permissions(facts.account, namespace=facts.namespace, has_user_namespaces=namespaces)
-    found = [right for right in known if facts.allowed.get(right)]
+    held = [right for right in known if facts.allowed.get(right)]
     if facts.allowed.get(ALL_PERMISSIONS):
-        found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
+        held, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
         # Do not list a right in one namespace if the hub has the same right in all namespaces.
-        wide = {right._replace(namespace="") for right in found if not right.namespace}
-        found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
-        reasons = list(dict.fromkeys(known[right] for right in found))
-    if found:
-        account = f"system:serviceaccount:{facts.account.namespace}:{facts.account.name}"
-        rights = "do everything" if found == [ALL_PERMISSIONS] else describe_permissions(found)
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="rights-dangerous",
-            what=f"{_describe_hub(facts)} may {rights}, which no hub needs.",
-            why=f"An attacker in the hub could {'; '.join(reasons)}.",
-            fix="# Find the binding, and take it away:\n"
-            f"kubectl auth can-i --list --as={account} -n {facts.namespace}\n"
-            "kubectl get clusterrolebindings,rolebindings -A -o wide | "
-            f"grep {facts.account.namespace}/{facts.account.name}",
-            objects=(f"{facts.account.namespace}/{facts.account.name}",),
+        wide = {right._replace(namespace="") for right in held if not right.namespace}
+        held = [right for right in held if not right.namespace or right._replace(namespace="") not in wide]
+        reasons = list(dict.fromkeys(known[right] for right in held))
+    if held:
+        account = "/".join(facts.account)
+        yield make_diagnosis(
+            "rights-dangerous",
+            objects=[account],
+            hub=_describe_hub(facts),
+            rights="do everything" if held == [ALL_PERMISSIONS] else describe_permissions(held),
+            reasons="; ".join(reasons),
+            user=f"system:serviceaccount:{facts.account.namespace}:{facts.account.name}",
+            namespace=facts.namespace,
+            account=account,
         )
 
 
@@ -213,26 +168,13 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding if the hub's ServiceAccount is missing, or if its rights are unknown."""
     if facts.account is None:
         return
-    name = f"{facts.account.namespace}/{facts.account.name}"
-    if facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="hub-account-missing",
-            what=f"There is no ServiceAccount {name}.",
-            why="The hub has no identity, so it may start nothing.",
-            fix=f"kubectl create serviceaccount -n {facts.account.namespace} {facts.account.name}\n"
-            "# or name the right one: --hub-account NAMESPACE:NAME",
-            objects=(name,),
+    (namespace, name), account = facts.account, "/".join(facts.account)
+    if facts.lacks(ObjectKind.ACCOUNTS, name):
+        yield make_diagnosis(
+            "hub-account-missing", objects=[account], account=account, namespace=namespace, name_of_account=name
         )
     elif facts.grants and not facts.allowed:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.NOTE,
-            code="rights-unknown",
-            what=f"What {name} may do could not be asked for.",
-            why="Rights that are missing would show in the form only.",
-            fix="# Ask with an account that may:\nkubectl auth can-i create subjectaccessreviews.authorization.k8s.io",
-            objects=(name,),
-        )
+        yield make_diagnosis("rights-unknown", objects=[account], account=account)
 
 
 def _needs_right(facts: ClusterFacts, right: Permission) -> bool:

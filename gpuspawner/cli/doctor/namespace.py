@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, make_diagnosis, shorten_list
 from gpuspawner.cli.doctor.facts import (
     SERVICE_NAME_LABEL,
     ClusterFacts,
@@ -43,43 +44,31 @@ _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
 def check_namespace(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding if the namespace is missing or being deleted."""
+    namespaces = facts.list_objects(ObjectKind.NAMESPACES)
     if facts.lacks(ObjectKind.NAMESPACES, facts.namespace):
-        what = f"There is no namespace {facts.namespace}."
-    elif any(
-        as_dict(each.get("metadata")).get("deletionTimestamp") for each in facts.list_objects(ObjectKind.NAMESPACES)
-    ):
-        what = f"The namespace {facts.namespace} is being deleted."
+        row = "namespace-missing"
+    elif any(as_dict(namespace.get("metadata")).get("deletionTimestamp") for namespace in namespaces):
+        row = "namespace-missing/leaving"
     else:
         return
-    yield Diagnosis(
-        severity=DiagnosisSeverity.FAULT,
-        code="namespace-missing",
-        what=what,
-        why="No server can be started in it.",
-        fix=f"kubectl create namespace {facts.namespace}\n# or name the right one: -n NAMESPACE",
-        objects=(facts.namespace,),
-    )
+    yield make_diagnosis(row, objects=[facts.namespace], namespace=facts.namespace)
 
 
 def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each ResourceQuota that allows 0 pods or 0 GPUs."""
     offered = sorted({gpu.resource for gpu in facts.catalog.gpus.values()})
     for quota in facts.list_objects(ObjectKind.QUOTAS):
-        spec = as_dict(quota.get("spec"))
+        spec, name = as_dict(quota.get("spec")), get_object_name(quota)
         if spec.get("scopes") or spec.get("scopeSelector"):
             continue  # skip a ResourceQuota with scopes, because its scopes may exclude servers
         hard = decode_resources(spec.get("hard"))
-        name = get_object_name(quota)
+        common: dict[str, Any] = {"objects": [name], "quota": name, "namespace": facts.namespace}
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
         if pods is not None:
-            yield _make_quota_diagnosis(
-                facts, name, key=pods, code="quota-no-pods", why="No server can be started at all."
-            )
+            yield make_diagnosis("quota-no-pods", key=pods, **common)
         for resource in offered:
             if hard.get(key := f"requests.{resource}") == 0:
-                yield _make_quota_diagnosis(
-                    facts, name, key=key, code="quota-no-gpu", why=f"No server gets {resource}."
-                )
+                yield make_diagnosis("quota-no-gpu", key=key, resource=resource, **common)
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -115,22 +104,19 @@ def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
         if is_asked and webhook.service not in answering:
             silent.setdefault(webhook.service, []).append(webhook)
     for (owner, service), webhooks in silent.items():
-        names = tuple(dict.fromkeys(each.name for each in webhooks))
-        is_partial = all(each.object_selector for each in webhooks)
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="webhook-silent",
-            what=f"No pod answers for the admission webhooks {', '.join(names)}: the service {service} of the "
-            f"namespace {owner} has no ready endpoint.",
-            why="Kubernetes refuses every server that goes through the queue."
-            if is_partial
+        names = tuple(dict.fromkeys(webhook.name for webhook in webhooks))
+        yield make_diagnosis(
+            "webhook-silent",
+            objects=names,
+            webhooks=", ".join(names),
+            service=service,
+            owner=owner,
+            label=SERVICE_NAME_LABEL,
+            configurations=", ".join(dict.fromkeys(webhook.configuration for webhook in webhooks)),
+            refused="Kubernetes refuses every server that goes through the queue."
+            if all(webhook.object_selector for webhook in webhooks)
             else f"Kubernetes refuses every new pod in the namespace {facts.namespace}: every server, with or without "
             "a GPU, and a new pod of the hub.",
-            fix=f"kubectl get pods -n {owner}\n"
-            f"kubectl get endpointslices -n {owner} -l {SERVICE_NAME_LABEL}={service}\n"
-            f"# which namespaces and pods they are asked about: namespaceSelector and objectSelector in\n"
-            f"# {', '.join(dict.fromkeys(each.configuration for each in webhooks))}",
-            objects=names,
         )
 
 
@@ -138,15 +124,7 @@ def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each image pull secret that does not exist."""
     for name in facts.requirements.pull_secrets if facts.requirements is not None else ():
         if facts.lacks(ObjectKind.SECRETS, name):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="pull-secret-missing",
-                what=f"There is no secret {name} in the namespace {facts.namespace}, and images are pulled with it.",
-                why="Servers with an image that needs it end in ImagePullBackOff.",
-                fix=f"kubectl create secret docker-registry {name} -n {facts.namespace} "
-                "--docker-server=REGISTRY --docker-username=NAME --docker-password=TOKEN",
-                objects=(name,),
-            )
+            yield make_diagnosis("pull-secret-missing", objects=[name], secret=name, namespace=facts.namespace)
 
 
 def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -155,15 +133,15 @@ def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
     A pod counts as ignored if it has no sign of an attempt to schedule it, such as the condition PodScheduled.
     """
     for name, pods in _group_overlooked_pods(facts).items():
-        number = "1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait"
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="scheduler-idle",
-            what=f"In the namespace {facts.namespace} {number} for the scheduler {name}, which has not looked at "
-            f"{'it' if len(pods) == 1 else 'them'} for 30 s or longer: {shorten_list(pods)}.",
-            why="A pod that no scheduler looks at never gets a node: its server waits until it times out.",
-            fix=_format_scheduler_commands(name),
-            objects=(name, *pods),
+        yield make_diagnosis(
+            "scheduler-idle",
+            objects=[name, *pods],
+            namespace=facts.namespace,
+            waiting="1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait",
+            them="it" if len(pods) == 1 else "them",
+            scheduler=name,
+            pods=shorten_list(pods),
+            lease=_name_lease(name),
         )
 
 
@@ -172,27 +150,20 @@ def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
     name = facts.requirements.scheduler if facts.requirements is not None else DEFAULT_SCHEDULER
     if name in _group_overlooked_pods(facts):
         return
-    lease = _DEFAULT_SCHEDULER_LEASE if name == DEFAULT_SCHEDULER else name
-    leases = [each for each in facts.list_objects(ObjectKind.LEASES) if lease in get_object_name(each)]
-    deployments = [each for each in facts.list_objects(ObjectKind.DEPLOYMENTS) if lease in get_object_name(each)]
-    own_leases = [each for each in leases if get_object_name(each) in (lease, f"{lease}-lock")]
-    own_deployments = [each for each in deployments if get_object_name(each) == lease]
-    if own_leases and not any(_is_renewed(each, facts) for each in own_leases):
+    lease = _name_lease(name)
+    leases = [found for found in facts.list_objects(ObjectKind.LEASES) if lease in get_object_name(found)]
+    deployments = [found for found in facts.list_objects(ObjectKind.DEPLOYMENTS) if lease in get_object_name(found)]
+    own_leases = [found for found in leases if get_object_name(found) in (lease, f"{lease}-lock")]
+    own_deployments = [found for found in deployments if get_object_name(found) == lease]
+    if own_leases and not any(_is_renewed(found, facts) for found in own_leases):
         sign = f"its Lease {get_object_name(own_leases[0])} was not renewed for 5 minutes or longer"
-    elif own_deployments and not any(as_int(_get_status(each).get("availableReplicas")) for each in own_deployments):
+    elif own_deployments and not any(as_int(_get_status(found).get("availableReplicas")) for found in own_deployments):
         sign = f"the Deployment {get_object_name(own_deployments[0])} has no available pod"
     else:
         if not (leases or deployments or name == DEFAULT_SCHEDULER):
             yield from _check_unknown_scheduler(facts, name)
         return
-    yield Diagnosis(
-        severity=DiagnosisSeverity.FAULT,
-        code="scheduler-down",
-        what=f"The scheduler {name} does not run: {sign}.",
-        why="Servers are given to it: each waits without a node until it times out.",
-        fix=_format_scheduler_commands(name),
-        objects=(name,),
-    )
+    yield make_diagnosis("scheduler-down", objects=[name], scheduler=name, sign=sign, lease=lease)
 
 
 def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
@@ -201,15 +172,8 @@ def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnos
     has_hub = bool(facts.list_objects(ObjectKind.HUB_PODS))
     has_placed = any(is_bound(pod) and read_scheduler(pod) == name for pod in facts.list_objects(ObjectKind.PODS))
     if is_complete and has_hub and not has_placed:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="scheduler-unknown",
-            what=f"Servers are given to the scheduler {name}, and there is no Lease or Deployment of that name, nor a "
-            f"pod in the namespace {facts.namespace} that it gave a node.",
-            why="A pod whose scheduler does not exist never gets a node.",
-            fix="# Helm values: hub.config.KubeSpawner.scheduler_name, or scheduling.userScheduler.enabled: true\n"
-            + _format_scheduler_commands(name),
-            objects=(name,),
+        yield make_diagnosis(
+            "scheduler-unknown", objects=[name], scheduler=name, namespace=facts.namespace, lease=_name_lease(name)
         )
 
 
@@ -241,24 +205,8 @@ def _get_status(found: KubernetesObject) -> dict[str, object]:
     return as_dict(found.get("status"))
 
 
-def _format_scheduler_commands(name: str) -> str:
-    lease = _DEFAULT_SCHEDULER_LEASE if name == DEFAULT_SCHEDULER else name
-    return (
-        f"kubectl get pods,leases -A | grep {lease}\n"
-        "# the scheduler of a pod: kubectl get pod NAME -o jsonpath='{.spec.schedulerName}'"
-    )
-
-
-def _make_quota_diagnosis(facts: ClusterFacts, name: str, *, key: str, code: str, why: str) -> Diagnosis:
-    return Diagnosis(
-        severity=DiagnosisSeverity.FAULT,
-        code=code,
-        what=f"ResourceQuota {name} of the namespace {facts.namespace} allows 0 {key}.",
-        why=why,
-        fix=f"kubectl patch resourcequota {name} -n {facts.namespace} --type=merge "
-        f"""-p '{{"spec": {{"hard": {{"{key}": "NUMBER"}}}}}}'""",
-        objects=(name,),
-    )
+def _name_lease(scheduler: str) -> str:
+    return _DEFAULT_SCHEDULER_LEASE if scheduler == DEFAULT_SCHEDULER else scheduler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,16 +220,18 @@ class _LimitRangeItem:
         ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
             severity = DiagnosisSeverity.FAULT if bounds.min > most else DiagnosisSeverity.WARNING
-            yield self._finding(severity, resource, says=f"allows at most {_format_amount(most, resource)}", key="max")
+            yield self._make_diagnosis(
+                severity, resource, says=f"allows at most {_format_amount(most, resource)}", key="max"
+            )
         if least is not None and bounds.min * bounds.guarantee < least:
-            yield self._finding(
+            yield self._make_diagnosis(
                 DiagnosisSeverity.WARNING,
                 resource,
                 says=f"asks for at least {_format_amount(least, resource)}",
                 key="min",
             )
         if isinstance(ratio, str) and bounds.guarantee and 1 / bounds.guarantee > _parse_ratio(ratio):
-            yield self._finding(
+            yield self._make_diagnosis(
                 DiagnosisSeverity.FAULT, resource, says=f"allows a limit of {ratio} times the request", key="guarantee"
             )
 
@@ -289,18 +239,19 @@ class _LimitRangeItem:
         allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:
-                yield self._finding(DiagnosisSeverity.FAULT, resource, says="allows 0", key="")
+                yield self._make_diagnosis(DiagnosisSeverity.FAULT, resource, says="allows 0", key="")
 
-    def _finding(self, severity: DiagnosisSeverity, resource: str, *, says: str, key: str) -> Diagnosis:
-        values = f"\n# or Helm values: hub.config.GPUSpawner.{resource}.{key}" if key else ""
-        return Diagnosis(
+    def _make_diagnosis(self, severity: DiagnosisSeverity, resource: str, *, says: str, key: str) -> Diagnosis:
+        return make_diagnosis(
+            "limit-range",
             severity=severity,
-            code="limit-range",
-            what=f"LimitRange {self.name} of the namespace {self.namespace} {says} of {resource} for a "
-            f"{str(self.item.get('type')).lower()}, and the settings offer what it refuses.",
-            why="Kubernetes refuses such servers when they are started.",
-            fix=f"kubectl edit limitrange {self.name} -n {self.namespace}{values}",
-            objects=(self.name,),
+            objects=[self.name],
+            range=self.name,
+            namespace=self.namespace,
+            says=says,
+            resource=resource,
+            type=str(self.item.get("type")).lower(),
+            setting=f"\n# or Helm values: hub.config.GPUSpawner.{resource}.{key}" if key else "",
         )
 
 

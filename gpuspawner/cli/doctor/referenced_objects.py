@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuspawner.cli.doctor.choices import can_scale_up
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, make_diagnosis, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from gpuspawner.core.catalog.kueue import (
@@ -31,7 +31,6 @@ from gpuspawner.core.request.pod_requirements import calculate_resources
 
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
-_OLD_KUEUE = "# Kueue before 0.15 serves v1beta1 only."
 
 
 class _Volume(NamedTuple):
@@ -75,21 +74,15 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
             slugs_by_class.setdefault(name, [])
     for name, slugs in slugs_by_class.items():
         if facts.lacks(ObjectKind.RUNTIME_CLASSES, name):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="runtime-class-missing",
-                what=f"There is no RuntimeClass {name}, which "
-                + (f"GPU type {', '.join(slugs)} asks for." if slugs else "a kubespawner_override asks for."),
-                why="Kubernetes refuses every server with it.",
-                fix="kubectl apply -f - <<'EOF'\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\n"
-                f"metadata:\n  name: {name}\nhandler: {name}\nEOF\n"
-                "# the nodes' container runtime needs that handler: nvidia-ctk runtime configure\n"
-                + (
-                    f"# or, where NVIDIA's runtime is the default one: gpus.{slugs[0]}.runtime_class: null"
-                    if slugs
-                    else ""
-                ),
-                objects=(name, *slugs),
+            described = (
+                f"# or, where NVIDIA's runtime is the default one: gpus.{slugs[0]}.runtime_class: null" if slugs else ""
+            )
+            yield make_diagnosis(
+                "runtime-class-missing",
+                objects=[name, *slugs],
+                runtime=name,
+                who=f"GPU type {', '.join(slugs)}" if slugs else "a kubespawner_override",
+                instead=described,
             )
 
 
@@ -115,23 +108,9 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     }
     for name, value in required.items():
         if facts.lacks(ObjectKind.PRIORITY_CLASSES, name):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="priority-class-missing",
-                what=f"There is no PriorityClass {name}.",
-                why="Kubernetes refuses every server with it.",
-                fix=f"kubectl create priorityclass {name} --value={value}",
-                objects=(name,),
-            )
+            yield make_diagnosis("priority-class-missing", objects=[name], priority=name, value=value)
         elif name in own and values.get(name) not in (None, value):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.WARNING,
-                code="priority-value",
-                what=f"PriorityClass {name} has the value {values[name]}, and the settings say {value}.",
-                why="The form foresees another order of who gets a GPU first than kube-scheduler keeps.",
-                fix=f"# Helm values: the priority with class: {name} needs value: {values[name]}",
-                objects=(name,),
-            )
+            yield make_diagnosis("priority-value", objects=[name], priority=name, value=value, real=values[name])
 
 
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -143,40 +122,16 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
     queue = facts.configured.queue
     if queue is None:
         return
+    name, priority = queue.local_queue, queue.priority_class
     if ObjectKind.LOCAL_QUEUES in facts.unserved:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="kueue-missing",
-            what=f"Servers with GPUs are to go through the queue {queue.local_queue}, and there is no Kueue.",
-            why="Nothing queues them: they start in any order, past every quota of the queue.",
-            fix="helm install kueue oci://registry.k8s.io/kueue/charts/kueue --namespace kueue-system "
-            "--create-namespace\n# or take it away: hub.config.GPUSpawner.queue: null",
-            objects=(queue.local_queue,),
-        )
-    elif facts.lacks(ObjectKind.LOCAL_QUEUES, queue.local_queue):
+        yield make_diagnosis("kueue-missing", objects=[name], queue=name)
+    elif facts.lacks(ObjectKind.LOCAL_QUEUES, name):
         known = ", ".join(map(get_object_name, facts.list_objects(ObjectKind.LOCAL_QUEUES))) or "none"
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="queue-missing",
-            what=f"There is no LocalQueue {queue.local_queue} in the namespace {facts.namespace} (there: {known}).",
-            why="Servers with GPUs wait in it forever.",
-            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata:\n"
-            f"  name: {queue.local_queue}\n  namespace: {facts.namespace}\nspec:\n  clusterQueue: NAME\nEOF\n"
-            f"{_OLD_KUEUE}",
-            objects=(queue.local_queue,),
-        )
+        yield make_diagnosis("queue-missing", objects=[name], queue=name, namespace=facts.namespace, known=known)
     else:
-        yield from _check_inactive_queue(facts, queue.local_queue)
-    if queue.priority_class and facts.lacks(ObjectKind.QUEUE_PRIORITIES, queue.priority_class):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="queue-priority-missing",
-            what=f"There is no WorkloadPriorityClass {queue.priority_class}.",
-            why="Kueue takes no server in.",
-            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\n"
-            f"metadata:\n  name: {queue.priority_class}\nvalue: 0\ndescription: notebooks\nEOF\n{_OLD_KUEUE}",
-            objects=(queue.priority_class,),
-        )
+        yield from _check_inactive_queue(facts, name)
+    if priority and facts.lacks(ObjectKind.QUEUE_PRIORITIES, priority):
+        yield make_diagnosis("queue-priority-missing", objects=[priority], priority=priority)
 
 
 def _find_object(facts: ClusterFacts, kind: ObjectKind, *, name: str) -> KubernetesObject:
@@ -203,13 +158,14 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
     ):
         if reason := _explain_inactive(_find_object(facts, kind, name=key)):
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="queue-inactive",
-                what=f"{called} of the namespace {facts.namespace} is not active: {reason.rstrip('.')}.",
-                why="Servers with GPUs wait in it until it is.",
-                fix=f"kubectl describe {kind.value.removesuffix('s')} {key}{where}",
-                objects=(key,),
+            yield make_diagnosis(
+                "queue-inactive",
+                objects=[key],
+                queue=called,
+                namespace=facts.namespace,
+                reason=reason.rstrip("."),
+                kind=kind.value.removesuffix("s"),
+                where=f"{key}{where}",
             )
             return
 
@@ -226,14 +182,8 @@ def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:
         return
     if facts.lacks(ObjectKind.CLUSTER_QUEUES, name):
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="queue-missing",
-            what=f"There is no ClusterQueue {name}, to which LocalQueue {queue.local_queue} of the namespace "
-            f"{facts.namespace} belongs.",
-            why="Kueue admits no server with a GPU.",
-            fix="kubectl get clusterqueues\n# an example: helm-values/kueue.yaml",
-            objects=(name,),
+        yield make_diagnosis(
+            "queue-missing/cluster", objects=[name], queue=name, local=queue.local_queue, namespace=facts.namespace
         )
         return
     yield from _check_selected_namespace(facts, name)
@@ -257,15 +207,7 @@ def _check_selected_namespace(facts: ClusterFacts, name: str) -> Iterator[Diagno
     except InvalidSelectorError:
         return
     if found and not is_selected:
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="queue-excludes-namespace",
-            what=f"The namespaceSelector of ClusterQueue {name} does not select the namespace {facts.namespace}.",
-            why="Kueue admits no server with a GPU.",
-            fix=f'kubectl patch clusterqueue {name} --type=merge -p \'{{"spec": {{"namespaceSelector": '
-            f'{{"matchLabels": {{"kubernetes.io/metadata.name": "{facts.namespace}"}}}}}}}}\'',
-            objects=(name,),
-        )
+        yield make_diagnosis("queue-excludes-namespace", objects=[name], queue=name, namespace=facts.namespace)
 
 
 def _make_constraints(facts: ClusterFacts, gpu: GPUType) -> PodConstraints:
@@ -300,19 +242,23 @@ def _check_empty_flavors(
         own = let_in[flavor.name]
         if not labels or any(gpu.matches_labels(node.labels) for gpu in own for node in nodes):
             continue
-        slugs = shorten_list([gpu.slug for gpu in own])
-        listed = ", ".join(f"{key}={value}" for key, value in labels.items())
-        yield Diagnosis(
-            severity=DiagnosisSeverity.NOTE if can_scale_up(facts) else DiagnosisSeverity.WARNING,
-            code="queue-flavor-empty",
-            what=f"No node with GPU type {slugs} has the nodeLabels of ResourceFlavor {flavor.name} in ClusterQueue "
-            f"{name}: {listed}.",
-            why="Kueue adds these labels to the node selector of a server that it admits with this flavor: the server "
-            "then waits for a node, or for an autoscaler that adds one.",
-            fix=f"kubectl get nodes -l {','.join(f'{key}={value}' for key, value in labels.items())}\n"
-            f"kubectl edit resourceflavor {flavor.name}",
-            objects=(flavor.name, *(gpu.slug for gpu in own)),
+        written = [f"{key}={value}" for key, value in labels.items()]
+        yield make_diagnosis(
+            "queue-flavor-empty/growing" if can_scale_up(facts) else "queue-flavor-empty",
+            objects=[flavor.name, *(gpu.slug for gpu in own)],
+            slugs=shorten_list([gpu.slug for gpu in own]),
+            flavor=flavor.name,
+            queue=name,
+            labels=", ".join(written),
+            selector=",".join(written),
         )
+
+
+_ROWS_BY_ANSWER = {
+    QuotaAnswer.UNCOVERED: "queue-uncovered",
+    QuotaAnswer.NO_FLAVOR: "queue-flavor-mismatch",
+    QuotaAnswer.EXCEEDED: "queue-quota-small",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,50 +269,23 @@ class _QueuedType:
     gpu: GPUType
 
     def find_obstacles(self) -> Iterator[Diagnosis]:
-        one, slug = self._judge(1), self.gpu.slug
-        match one.answer:
-            case QuotaAnswer.UNCOVERED:
-                yield self._make_fault(
-                    code="queue-uncovered",
-                    what=f"ClusterQueue {self.queue} has no quota for {one.resource}, which servers with GPU type "
-                    f"{slug} request.",
-                    advice=f"# add {one.resource} to coveredResources and to each flavor,\n# unless Kueue's own "
-                    "configuration takes it out of requests\n# (resources.excludeResourcePrefixes, .transformations)",
-                )
-            case QuotaAnswer.NO_FLAVOR:
-                yield self._make_fault(
-                    code="queue-flavor-mismatch",
-                    what=f"No ResourceFlavor of ClusterQueue {self.queue} lets servers with GPU type {slug} in: "
-                    f"the nodeLabels or nodeTaints of {shorten_list(one.flavors) or 'its flavors'} contradict them.",
-                    advice=f"kubectl get resourceflavors {' '.join(one.flavors)} -o yaml\n"
-                    f"# nodeLabels need the labels of gpus.{slug}.match, or none of the flavors has these labels;\n"
-                    f"# nodeTaints need tolerations, in the flavor or in gpus.{slug}.tolerations",
-                )
-            case QuotaAnswer.EXCEEDED:
-                yield self._make_fault(
-                    code="queue-quota-small",
-                    what=f"The whole quota of ClusterQueue {self.queue} for {one.resource}, with all that it may "
-                    f"borrow, is less than a server with one GPU of type {slug} requests by default.",
-                    advice=f"# more nominalQuota for {one.resource} in one of: {', '.join(one.flavors)}",
-                )
-            case _:
-                yield from self._find_excess()
-
-    def _find_excess(self) -> Iterator[Diagnosis]:
-        gpu = self.gpu
-        judged = {count: self._judge(count) for count in range(2, gpu.max_count + 1)}
+        one = self._judge(1)
+        if one.answer in _ROWS_BY_ANSWER:
+            yield self._make_diagnosis(
+                _ROWS_BY_ANSWER[one.answer],
+                resource=one.resource,
+                which=shorten_list(one.flavors) or "its flavors",
+                flavors=(", " if one.answer is QuotaAnswer.EXCEEDED else " ").join(one.flavors),
+            )
+            return
+        judged = {count: self._judge(count) for count in range(2, self.gpu.max_count + 1)}
         too_many = next((count for count, each in judged.items() if each.answer is QuotaAnswer.EXCEEDED), None)
         if too_many is not None:
-            resource = judged[too_many].resource
-            yield Diagnosis(
-                severity=DiagnosisSeverity.WARNING,
-                code="queue-quota-small",
-                what=f"The form offers up to {gpu.max_count} GPUs of type {gpu.slug}, and the whole quota of "
-                f"ClusterQueue {self.queue} for {resource} is enough for {too_many - 1}.",
-                why="Kueue never admits a server with more.",
-                fix=f"kubectl edit clusterqueue {self.queue}\n# or Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
-                f"      gpus:\n        {gpu.slug}:\n          max_count: {too_many - 1}",
-                objects=(self.queue, gpu.slug),
+            yield self._make_diagnosis(
+                "queue-quota-small/count",
+                resource=judged[too_many].resource,
+                count=self.gpu.max_count,
+                most=too_many - 1,
             )
 
     def _judge(self, count: int) -> QuotaJudgment:
@@ -382,15 +301,9 @@ class _QueuedType:
             requests |= {name: number for name, number in amounts.items() if number is not None}
         return self.capacity.judge(requests, _make_constraints(self.facts, gpu))
 
-    def _make_fault(self, *, code: str, what: str, advice: str) -> Diagnosis:
-        return Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code=code,
-            what=what,
-            why="Kueue never admits such a server.",
-            fix=f"kubectl edit clusterqueue {self.queue}\n{advice}",
-            objects=(self.queue, self.gpu.slug),
-        )
+    def _make_diagnosis(self, row: str, **words: Any) -> Diagnosis:
+        slug = self.gpu.slug
+        return make_diagnosis(row, objects=[self.queue, slug], queue=self.queue, slug=slug, **words)
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -407,16 +320,8 @@ def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
     used = _find_storage_classes(facts, facts.requirements.storage_class)
     zones = {node.labels[_ZONE] for node in facts.nodes if _ZONE in node.labels}
     if used and len(zones) > 1 and used[0].get("volumeBindingMode", "Immediate") == "Immediate":
-        yield Diagnosis(
-            severity=DiagnosisSeverity.WARNING,
-            code="storage-immediate",
-            what=f"StorageClass {get_object_name(used[0])} makes volumes at once, and nodes are in {len(zones)} zones.",
-            why="A volume may be made where there is no GPU of the type that was picked: the server never starts.",
-            fix=f"kubectl get storageclass {get_object_name(used[0])} -o yaml | "
-            "sed 's/volumeBindingMode: Immediate/volumeBindingMode: WaitForFirstConsumer/' | "
-            "kubectl replace --force -f -",
-            objects=(get_object_name(used[0]),),
-        )
+        name = get_object_name(used[0])
+        yield make_diagnosis("storage-immediate", objects=[name], storage=name, zones=len(zones))
 
 
 def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements) -> Iterator[Diagnosis]:
@@ -431,18 +336,16 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
     for name, volumes in volumes_by_class.items():
         if _find_storage_classes(facts, name):
             continue
-        what = f"no StorageClass {name}" if name else "no default StorageClass"
-        there = ", ".join(map(get_object_name, known)) or "none"
-        first = get_object_name(known[0]) if known else "NAME"
-        who = ", and ".join(each.who for each in volumes)
-        yield Diagnosis(
-            severity=DiagnosisSeverity.FAULT,
-            code="storage-class-missing",
-            what=f"{who[0].upper()}{who[1:]}, and there is {what} (there: {there}).",
-            why=" ".join(each.why for each in volumes),
-            fix=f"kubectl annotate storageclass {first} {_DEFAULT_STORAGE}=true --overwrite"
-            + "".join(f"\n# or Helm values: {each.instead}" for each in volumes),
-            objects=(name,) if name else (),
+        who = ", and ".join(volume.who for volume in volumes)
+        yield make_diagnosis(
+            "storage-class-missing",
+            objects=[name] if name else [],
+            who=f"{who[0].upper()}{who[1:]}",
+            what=f"no StorageClass {name}" if name else "no default StorageClass",
+            known=", ".join(map(get_object_name, known)) or "none",
+            lost=" ".join(volume.why for volume in volumes),
+            first=get_object_name(known[0]) if known else "NAME",
+            instead="\n".join(f"# or Helm values: {volume.instead}" for volume in volumes),
         )
 
 

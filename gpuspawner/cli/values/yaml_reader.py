@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from typing_extensions import override
 from yaml.scanner import ScannerError
 
 from gpuspawner.cli.common.findings import FilePosition, Finding, Severity, format_path
@@ -76,6 +77,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
     bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}  # noqa: RUF012 - as above
 
+    @override
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Return the next YAML node; forget an earlier anchor of its name first: PyYAML rejects repeated anchors."""
         if not self.check_event(yaml.AliasEvent):
@@ -265,7 +267,7 @@ class _Reader:
             f"has the tag {sanitize_name(node.tag.replace(_TAG, '!!'))}, which means nothing in values; leave it out"
         )
         try:
-            value = self._scalars.construct_object(node)  # type: ignore[no-untyped-call]
+            value = self._scalars.construct_object(node)
             if value is None or isinstance(value, str | int | float):
                 return value
         except yaml.YAMLError:

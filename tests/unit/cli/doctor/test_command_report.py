@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.doctor.command import format_diagnoses, serialize_diagnoses, summarize_diagnoses
+from gpuspawner.cli.doctor.command import diagnose, format_diagnoses, serialize_diagnoses, summarize_diagnoses
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ObjectKind
+from tests.unit.cli.doctor.cases import facts, node
 
 PLAIN = Paint(is_on=False)
 
@@ -45,3 +46,12 @@ def test_findings_are_counted_by_severity():
     found = [finding(DiagnosisSeverity.WARNING), finding(DiagnosisSeverity.FAULT), finding(DiagnosisSeverity.WARNING)]
     assert summarize_diagnoses(found) == "1 fault, 2 warnings"
     assert [each["severity"] for each in serialize_diagnoses(found, {})["findings"]] == ["warning", "fault", "warning"]  # type: ignore[attr-defined]
+
+
+def test_nothing_is_found_where_all_is_well():
+    assert diagnose(facts()) == ()
+
+
+def test_the_worst_is_reported_first():
+    found = diagnose(facts(node("a", unschedulable=True), node("b", gpus=0)))
+    assert [each.code for each in found] == ["device-plugin-missing", "node-cordoned"]

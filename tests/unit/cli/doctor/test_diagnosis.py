@@ -6,6 +6,8 @@ from gpuspawner.cli.doctor.diagnosis import (
     Diagnosis,
     DiagnosisSeverity,
     format_node_commands,
+    load_rows,
+    make_diagnosis,
     name_nodes,
     rank_diagnosis,
     shorten_list,
@@ -51,5 +53,22 @@ def test_a_few_nodes_are_named_and_the_rest_counted(names: list[str], expected: 
 
 
 def test_a_command_is_repeated_for_a_few_nodes_and_a_loop_for_many():
-    assert format_node_commands(["a", "b"], "do {node}") == "do a\ndo b"
-    assert format_node_commands(list("abcd"), "do {node}") == "for node in a b c d; do\n  do $node\ndone"
+    assert format_node_commands(["a", "b"], "do $node") == "do a\ndo b"
+    assert format_node_commands(list("abcd"), "do $node") == "for node in a b c d; do\n  do $node\ndone"
+
+
+def test_every_row_of_the_table_has_a_severity_and_three_texts():
+    rows = load_rows().values()
+    assert {tuple(sorted(row)) for row in rows} == {("fix", "severity", "what", "why")}
+    assert {row["severity"] for row in rows} == {*DiagnosisSeverity}
+
+
+def test_a_line_of_a_fix_stands_once_for_each_node_or_object():
+    found = make_diagnosis("node-cordoned", nodes=["a", "b"])
+    assert (found.code, found.severity, found.objects) == ("node-cordoned", "warning", ("a", "b"))
+    assert found.what == "Nodes a, b: cordoned."
+    assert found.fix == "# Once the work there is done:\nkubectl uncordon a\nkubectl uncordon b"
+    case = make_diagnosis("preset-invalid", objects=["x", "y"], subject="Presets x, y", message="m")
+    assert case.fix.splitlines() == [
+        f"# Change or remove the preset: hub.config.GPUSpawner.presets.{one}" for one in "xy"
+    ]
