@@ -23,12 +23,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
@@ -47,17 +47,15 @@ from gpuspawner.cli.common.output import (
     write_result,
 )
 from gpuspawner.cli.inventory.rows import (
-    NodeRow,
-    TypeRow,
-    build_node_rows,
-    build_type_rows,
+    Document,
+    describe_nodes,
+    describe_types,
     format_node_table,
     format_type_table,
     list_node_flags,
 )
 from gpuspawner.cli.values.chart_config import list_unread_settings
 from gpuspawner.core.cluster.dra import ResourceSlice, decode_resource_slice
-from gpuspawner.core.warnings.nodes import AdminWarning
 from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, list_each
 from gpuspawner.kube.resources.dra_devices import DRA_GROUP, RESOURCE_SLICES
 
@@ -67,59 +65,19 @@ _PER_PAGE = 50
 _MARKS = {True: "", False: ":no", None: ":?"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightStatus:
-    """A right of ``helm-values/rbac.yaml``, and whether a ServiceAccount has it.
+async def check_granted_rights(cluster: ClusterConnection) -> list[Document]:
+    """Return the rights that ``helm-values/rbac.yaml`` grants, and whether a ServiceAccount has them.
 
-    :param right: the right that the file grants.
-    :param allowed: verb of the right → whether the account may use this verb, or None if the API server did not answer.
-    """
-
-    right: ResourceRight
-    allowed: Mapping[str, bool | None]
-
-    @property
-    def lost(self) -> str:
-        """Text that says what does not work without the right, or "" if the API server denies no verb of the right."""
-        return self.right.lost if False in self.allowed.values() else ""
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the RBAC right as a JSON object."""
-        right = self.right
-        return {
-            "resource": right.resource,
-            "api_group": right.api_group,
-            "namespaced": right.scope != "cluster",
-            "allowed": dict(self.allowed),
-            "lost": self.lost,
-        }
-
-    def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the right's line in the table."""
-        right = self.right
-        name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
-        verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
-        return name, right.scope, verbs, self.lost
-
-
-async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus, ...]:
-    """Return the status of each right that ``helm-values/rbac.yaml`` grants.
+    ``allowed`` says of each verb whether the account may use it, with None if the API server did not answer. ``lost``
+    says what does not work without the right, if the API server denies a verb.
 
     :param cluster: a connection that impersonates the ServiceAccount to check.
     """
-    return tuple(
-        await asyncio.gather(*(_check_right(right, cluster) for right in read_shipped_rights() if right.is_granted))
-    )
+    rights = [right for right in read_shipped_rights() if right.is_granted]
+    return list(await asyncio.gather(*(_check_right(right, cluster) for right in rights)))
 
 
-def format_rights_table(found: Iterable[RightStatus], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table of RBAC rights."""
-    yield from format_columns(
-        (each.format_cells() for each in found), titles=("RIGHT ON", "IN", "VERBS", "LOST"), paint=paint
-    )
-
-
-async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> RightStatus:
+async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Document:
     resource, _, subresource = right.resource.partition("/")
     attributes = {"group": right.api_group, "resource": resource, "subresource": subresource}
     if right.scope != "cluster":
@@ -130,7 +88,28 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
         is_allowed(cluster.client, {**attributes, "verb": verb}, timeout_s=_REQUEST_TIMEOUT_S) for verb in right.verbs
     )
     answers = await asyncio.gather(*requests)
-    return RightStatus(right=right, allowed=dict(zip(right.verbs, answers, strict=True)))
+    return {
+        "resource": right.resource,
+        "api_group": right.api_group,
+        "namespaced": right.scope != "cluster",
+        "scope": right.scope,
+        "allowed": dict(zip(right.verbs, answers, strict=True)),
+        "lost": right.lost if False in answers else "",
+    }
+
+
+def format_rights_table(rights: Iterable[Document], *, paint: Paint) -> Iterator[str]:
+    """Yield the lines of a table of RBAC rights."""
+    lines = [
+        (
+            f"{right['resource']}.{right['api_group']}" if right["api_group"] else right["resource"],
+            right["scope"],
+            " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in right["allowed"].items()),
+            right["lost"],
+        )
+        for right in rights
+    ]
+    yield from format_columns(lines, titles=("RIGHT ON", "IN", "VERBS", "LOST"), paint=paint)
 
 
 _WATCH_INTERVAL_S = 0.5
@@ -142,63 +121,6 @@ _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
     "cannot be counted."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InventoryReport:
-    """GPU types, nodes and rights at one moment.
-
-    :param types: rows of the table of GPU types.
-    :param nodes: rows of the table of nodes; None without ``--nodes``, or if the command cannot read nodes.
-    :param unknown: sentences that say why numbers are unknown.
-    :param flags: the hub's warnings to admins about nodes.
-    :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
-    :param account: ``namespace:name`` of the impersonated ServiceAccount, or empty.
-    """
-
-    types: tuple[TypeRow, ...]
-    nodes: tuple[NodeRow, ...] | None
-    unknown: tuple[str, ...]
-    flags: tuple[AdminWarning, ...] = ()
-    rights: tuple[RightStatus, ...] | None = None
-    account: str = ""
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
-        document: dict[str, Any] = {"gpu_types": [row.serialize() for row in self.types], "unknown": list(self.unknown)}
-        if self.nodes is not None:
-            document["nodes"] = [row.serialize() for row in self.nodes]
-        document["concerns"] = [
-            {
-                "concern": flag.kind.value,
-                "resource": flag.resource,
-                "message": flag.message,
-                "nodes": list(flag.nodes),
-            }
-            for flag in self.flags
-        ]
-        if self.rights is not None:
-            document |= {"account": self.account, "rights": [each.serialize() for each in self.rights]}
-        return document
-
-    def format_lines(self, paint: Paint) -> Iterator[str]:
-        """Yield the lines of the tables.
-
-        :param paint: the colors for the output.
-        """
-        yield from format_type_table(self.types, paint=paint)
-        for sentence in self.unknown:
-            yield paint.style_warning(f"? {sanitize(sentence)}")
-        if self.nodes is not None:
-            yield ""
-            yield from format_node_table(self.nodes, paint=paint)
-        elif self.flags:
-            number = len({name for flag in self.flags for name in flag.nodes})
-            yield paint.style_warning(f"{number} node{'s need' if number > 1 else ' needs'} attention: see --nodes.")
-        if self.rights is not None:
-            yield ""
-            yield paint.style_title(f"Rights of the ServiceAccount {self.account}")
-            yield from format_rights_table(self.rights, paint=paint)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -217,31 +139,47 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         return OK if arguments.watch else FAILED
 
 
-def build_inventory_report(
-    view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None, unread: str = ""
-) -> InventoryReport:
+def build_report(view: ClusterView, *, nodes: bool, rights: list[Document] | None, unread: str) -> Document:
     """Return the report about the state of a cluster at one moment.
 
-    :param view: the state of the cluster.
+    ``unknown`` has sentences that say why numbers are unknown, ``concerns`` the hub's warnings to admins about nodes.
+
     :param nodes: whether to include the nodes.
     :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
     :param unread: a sentence that says why the command cannot read ResourceSlices, or "".
     """
-    types = build_type_rows(view)
-    inventory = view.inventory
-    unknown = [inventory.reason] if inventory.reason else []
+    types, inventory = describe_types(view), view.inventory
+    unknown = [str(inventory.reason)] if inventory.reason else []
     if inventory.nodes is not None:
-        unknown += [_UNCOUNTED.format(slug=row.gpu.slug) for row in types if row.there_is.total is None]
-    if unread:
-        unknown.append(unread)
-    return InventoryReport(
-        types=types,
-        nodes=build_node_rows(view) if nodes else None,
-        unknown=tuple(map(str, unknown)),
-        flags=list_node_flags(view),
-        rights=rights,
-        account=view.cluster.account,
-    )
+        unknown += [_UNCOUNTED.format(slug=gpu["slug"]) for gpu in types if gpu["total"] is None]
+    document: Document = {"gpu_types": types, "unknown": [*unknown, unread] if unread else unknown}
+    listed = describe_nodes(view) if nodes else None
+    if listed is not None:
+        document["nodes"] = listed
+    document["concerns"] = [
+        {"concern": flag.kind.value, "resource": flag.resource, "message": flag.message, "nodes": list(flag.nodes)}
+        for flag in list_node_flags(view)
+    ]
+    if rights is not None:
+        document |= {"account": view.cluster.account, "rights": rights}
+    return document
+
+
+def format_report(document: Document, paint: Paint) -> Iterator[str]:
+    """Yield the lines of the report's tables."""
+    yield from format_type_table(document["gpu_types"], paint=paint)
+    for sentence in document["unknown"]:
+        yield paint.style_warning(f"? {sanitize(sentence)}")
+    if "nodes" in document:
+        yield ""
+        yield from format_node_table(document["nodes"], paint=paint)
+    elif document["concerns"]:
+        number = len({name for concern in document["concerns"] for name in concern["nodes"]})
+        yield paint.style_warning(f"{number} node{'s need' if number > 1 else ' needs'} attention: see --nodes.")
+    if "rights" in document:
+        yield ""
+        yield paint.style_title(f"Rights of the ServiceAccount {document['account']}")
+        yield from format_rights_table(document["rights"], paint=paint)
 
 
 async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
@@ -251,8 +189,8 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextI
         if arguments.watch:
             await _watch(viewer, arguments, rights=rights, out=out)
         view, unread = await _add_slices(await viewer.read_view())
-        report = build_inventory_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
-        write_result(report.serialize(), output=arguments.output, out=out, table=report.format_lines)
+        report = build_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
+        write_result(report, output=arguments.output, out=out, table=partial(format_report, report))
         return FAILED if view.inventory.nodes is None else OK
 
 
@@ -278,7 +216,7 @@ async def _add_slices(view: ClusterView) -> tuple[ClusterView, str]:
 
 
 async def _watch(
-    viewer: ClusterViewer, arguments: argparse.Namespace, *, rights: tuple[RightStatus, ...] | None, out: TextIO
+    viewer: ClusterViewer, arguments: argparse.Namespace, *, rights: list[Document] | None, out: TextIO
 ) -> NoReturn:
     shown: tuple[int, str] | None = None
     while True:
@@ -286,15 +224,15 @@ async def _watch(
         state = (view.inventory.generation, view.inventory.reason)
         if state != shown:
             view, unread = await _add_slices(view)
-            report = build_inventory_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
+            report = build_report(view, nodes=arguments.nodes, rights=rights, unread=unread)
             _write_update(report, output=arguments.output, out=out, is_first=shown is None)
             shown = state
         await asyncio.sleep(_WATCH_INTERVAL_S)
 
 
-def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
+def _write_update(report: Document, *, output: str, out: TextIO, is_first: bool) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    document = {"time": now, **report.serialize()}
+    document = {"time": now, **report}
     if output == "json":
         out.write(f"{dump_json(document)}\n")
     else:
@@ -304,5 +242,5 @@ def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first
             out.write(f"{CLEAR_SCREEN}{now}\n")
         else:
             out.write(f"{now}\n" if is_first else f"\n{now}\n")
-        write_result(document, output=output, out=out, table=report.format_lines)
+        write_result(document, output=output, out=out, table=partial(format_report, report))
     out.flush()

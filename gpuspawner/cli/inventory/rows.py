@@ -1,13 +1,12 @@
-"""Rows of the tables of ``gpuspawner inventory``.
+"""The parts of ``gpuspawner inventory``'s report, as JSON objects, and the lines of their tables.
 
-A row of the first table describes a GPU type: its GPUs, nodes, taints, and the users that may choose it. A row of the
-second table describes a node: its GPU resources, and the reasons why servers cannot get the node's GPUs.
+The report has an object for each GPU type, with its GPUs, nodes, taints and the users that may choose it, and one for
+each node, with its GPU resources and the reasons why servers cannot get its GPUs. A number that is not known is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuspawner.cli.cluster.cluster_view import ClusterView
@@ -22,171 +21,91 @@ from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.units.quantity import format_rounded_memory
-from gpuspawner.core.verdict.availability import Availability, count_availability
+from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 
+Document = dict[str, Any]
+"""A JSON object."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeAccess:
-    """Users that the policy allows to choose a GPU type, even if they have reached a limit now.
-
-    :param everybody: if true, all users except ``groups`` and ``users`` may choose the type; if false, only ``groups``
-        and ``users`` may.
-    :param groups: names of groups.
-    :param users: names of users.
-    """
-
-    everybody: bool
-    groups: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-
-    def describe(self) -> str:
-        """Return the users as text, such as "group guests, user ann"."""
-        named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
-        if self.everybody:
-            return f"all users except {', '.join(named)}" if named else "all users"
-        return ", ".join(named) or "no user"
+_TYPE_TITLES = (
+    *("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "FREE", "LARGEST FREE", "TAINTS", "FOR"),
+)
+_NODE_TITLES = ("NODE", "TYPE", "RESOURCE", "FREE", "TOTAL", "STATE")
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
-def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
-    """Return slug of a GPU type → users that may choose it.
+def find_type_access(catalog: Catalog) -> dict[str, Document]:
+    """Return slug of a GPU type → users that may choose it, even if they have reached a limit now.
+
+    ``but`` names the groups and users that may not choose a type that everybody else may.
 
     The function applies the policy to an imaginary user without groups, to an imaginary member of each group, and to
     each user that the policy names. It does not know the groups of the named users.
     """
-    policy = catalog.policy
-    if policy is None:
-        return dict.fromkeys(catalog.gpus, TypeAccess(everybody=True))
+    groups = () if catalog.policy is None else catalog.policy.groups
+    users = () if catalog.policy is None else catalog.policy.users
     default = _list_allowed_types(catalog, Person(name=""))
-    groups = {name: _list_allowed_types(catalog, Person(name="", groups=frozenset({name}))) for name in policy.groups}
-    users = {name: _list_allowed_types(catalog, Person(name=name)) for name in policy.users}
-    found = {}
+    by_group = {name: _list_allowed_types(catalog, Person(name="", groups=frozenset({name}))) for name in groups}
+    by_user = {name: _list_allowed_types(catalog, Person(name=name)) for name in users}
+    access: dict[str, Document] = {}
     for slug in catalog.gpus:
         everybody = slug in default
-        other_groups = tuple(name for name, allowed in groups.items() if (slug in allowed) is not everybody)
-        other_users = tuple(name for name, allowed in users.items() if (slug in allowed) is not everybody)
-        found[slug] = TypeAccess(everybody=everybody, groups=other_groups, users=other_users)
-    return found
+        others = {
+            kind: [name for name, allowed in types.items() if (slug in allowed) is not everybody]
+            for kind, types in (("groups", by_group), ("users", by_user))
+        }
+        access[slug] = {"everybody": True, "but": others} if everybody else {"everybody": False, **others}
+    return access
+
+
+def describe_access(access: Mapping[str, Any]) -> str:
+    """Return the users that :func:`find_type_access` found as text, such as "group guests, user ann"."""
+    names = access.get("but", access)
+    named = ", ".join([*(f"group {name}" for name in names["groups"]), *(f"user {name}" for name in names["users"])])
+    if access["everybody"]:
+        return f"all users except {named}" if named else "all users"
+    return named or "no user"
 
 
 def _list_allowed_types(catalog: Catalog, person: Person) -> frozenset[str]:
     return frozenset(resolve_allowance(catalog, person, usage=Usage()).catalog.gpus)
 
 
-_TYPE_TITLES = (
-    "TYPE",
-    "NAME",
-    "RESOURCE",
-    "MEMORY",
-    "NODES",
-    "TOTAL",
-    "HEALTHY",
-    "FREE",
-    "LARGEST FREE",
-    "TAINTS",
-    "FOR",
-)
+def describe_types(view: ClusterView) -> list[Document]:
+    """Return all GPU types: first those that users can choose, then those of :func:`list_hidden_types`.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeRow:
-    """The row of one GPU type in the table; unknown numbers are None.
-
-    Temporary taints, such as ``node.kubernetes.io/not-ready``, do not count.
-
-    :param gpu: the GPU type.
-    :param offered: false if the settings hide the type.
-    :param nodes: number of nodes with GPUs of the type, without the reserved nodes.
-    :param reserved: number of nodes that have GPUs of the type and a taint that servers of the type do not tolerate.
-    :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
-    :param taints: (taint, whether servers of the type tolerate it) for each NoSchedule or NoExecute taint of the nodes.
-    :param access: users that may choose the type; None for a hidden type, or without values files.
+    ``nodes`` counts the nodes without ``reserved_nodes``, which have a taint that servers of the type do not tolerate.
+    Temporary taints, such as ``node.kubernetes.io/not-ready``, do not count. ``largest_free`` is the most that one
+    server could get now: a server gets one share, however many shares are free. ``usable_by`` is missing for a hidden
+    type, and without values files.
     """
-
-    gpu: GPUType
-    offered: bool
-    nodes: int | None
-    reserved: int | None
-    there_is: Availability
-    taints: tuple[tuple[Taint, bool], ...] = ()
-    access: TypeAccess | None = None
-
-    @property
-    def largest_free(self) -> int | None:
-        """The most GPUs that one server could get now; a server gets one share, however many shares are free."""
-        largest = self.there_is.largest
-        return None if largest is None else min(largest, self.gpu.max_count)
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        gpu, found = self.gpu, self.there_is
-        document: dict[str, Any] = {
+    access = find_type_access(view.catalog) if view.values.merged else {}
+    offered = tuple(view.catalog.gpus.values())
+    gpus = (*offered, *list_hidden_types(view))
+    counts = count_availability(gpus, view.inventory, tolerations=view.tolerations, priority=view.priority)
+    documents = []
+    for place, (gpu, count, nodes) in enumerate(zip(gpus, counts, _find_type_nodes(gpus, view), strict=True)):
+        usable, reserved = (None, None) if nodes is None else nodes
+        tolerations = (*gpu.tolerations, *view.tolerations)
+        document = {
             "slug": gpu.slug,
             "display_name": str(gpu.display_name),
             "resource": gpu.resource,
             "vendor": gpu.vendor,
             "unit": gpu.unit.value,
             "memory_bytes": gpu.memory_bytes,
-            "offered": self.offered,
-            "nodes": self.nodes,
-            "reserved_nodes": self.reserved,
-            "total": found.total,
-            "healthy": found.healthy,
-            "free": found.free,
-            "largest_free": self.largest_free,
-            "waiting": found.waiting,
-            "taints": [
-                {"key": taint.key, "value": taint.value, "effect": taint.effect, "tolerated": tolerated}
-                for taint, tolerated in self.taints
-            ],
+            "offered": place < len(offered),
+            "nodes": None if usable is None else len(usable),
+            "reserved_nodes": None if reserved is None else len(reserved),
+            "total": count.total,
+            "healthy": count.healthy,
+            "free": count.free,
+            "largest_free": None if count.largest is None else min(count.largest, gpu.max_count),
+            "waiting": count.waiting,
+            "taints": list(_list_taints((*(usable or ()), *(reserved or ())), tolerations)),
         }
-        if self.access is not None:
-            who = self.access
-            names = {"groups": list(who.groups), "users": list(who.users)}
-            document["usable_by"] = (
-                {"everybody": True, "but": names} if who.everybody else {"everybody": False, **names}
-            )
-        return document
-
-    def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the table's line for the GPU type."""
-        gpu, found = self.gpu, self.there_is
-        return (
-            gpu.slug,
-            str(gpu.display_name),
-            gpu.resource,
-            "?" if gpu.memory_bytes is None else format_rounded_memory(gpu.memory_bytes, round_up=False),
-            f"{format_count(self.nodes)} (+{self.reserved} reserved)" if self.reserved else format_count(self.nodes),
-            *map(format_count, (found.total, found.healthy, found.free, self.largest_free)),
-            ", ".join(_format_taint(taint, tolerated=tolerated) for taint, tolerated in self.taints) or "-",
-            "hidden by the settings" if not self.offered else "" if self.access is None else self.access.describe(),
-        )
-
-
-def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
-    """Return the rows of all GPU types: first those that users can choose, then those of :func:`list_hidden_types`.
-
-    :param view: the state of the cluster.
-    """
-    catalog = view.catalog
-    access = find_type_access(catalog) if view.values.merged else {}
-    offered = tuple(catalog.gpus.values())
-    gpus = (*offered, *list_hidden_types(view))
-    counts = count_availability(gpus, view.inventory, tolerations=view.tolerations, priority=view.priority)
-    return tuple(
-        TypeRow(
-            gpu=gpu,
-            offered=place < len(offered),
-            nodes=None if nodes is None else len(nodes[0]),
-            reserved=None if nodes is None else len(nodes[1]),
-            there_is=there_is,
-            taints=()
-            if nodes is None
-            else tuple(_list_taints((*nodes[0], *nodes[1]), (*gpu.tolerations, *view.tolerations))),
-            access=access.get(gpu.slug),
-        )
-        for place, (gpu, there_is, nodes) in enumerate(zip(gpus, counts, _find_type_nodes(gpus, view), strict=True))
-    )
+        documents.append(document | ({"usable_by": access[gpu.slug]} if gpu.slug in access else {}))
+    return documents
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
@@ -198,9 +117,9 @@ def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 
 
-def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:
+def format_type_table(types: Iterable[Document], *, paint: Paint) -> Iterator[str]:
     """Yield the lines of the table of GPU types, without the column FOR if all its cells are empty."""
-    lines: list[tuple[str, ...]] = [row.format_cells() for row in rows]
+    lines = [format_type_cells(gpu) for gpu in types]
     titles: tuple[str, ...] = _TYPE_TITLES
     if not any(line[-1] for line in lines):
         titles, lines = titles[:-1], [line[:-1] for line in lines]
@@ -210,13 +129,32 @@ def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]
         yield "No GPU types."
 
 
+def format_type_cells(gpu: Document) -> tuple[str, ...]:
+    """Return the cells of the table's line for a GPU type."""
+    memory, nodes, reserved = gpu["memory_bytes"], format_count(gpu["nodes"]), gpu["reserved_nodes"]
+    return (
+        gpu["slug"],
+        gpu["display_name"],
+        gpu["resource"],
+        "?" if memory is None else format_rounded_memory(memory, round_up=False),
+        f"{nodes} (+{reserved} reserved)" if reserved else nodes,
+        *(format_count(gpu[name]) for name in ("total", "healthy", "free", "largest_free")),
+        ", ".join(map(_format_taint, gpu["taints"])) or "-",
+        "hidden by the settings"
+        if not gpu["offered"]
+        else describe_access(gpu["usable_by"])
+        if "usable_by" in gpu
+        else "",
+    )
+
+
 def format_count(value: int | None) -> str:
     """Return a number, or "?" for None."""
     return "?" if value is None else str(value)
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return (usable nodes, reserved nodes) of each type, as in :class:`TypeRow`; each is None if nodes are unknown."""
+    """Return (usable nodes, reserved nodes) of each type; None for each type if nodes are unknown."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)
@@ -235,82 +173,29 @@ def _has_resource(node: Node, resource: str) -> bool:
     return may_have_units(node, resource) or has_silent_plugin(node, resource)
 
 
-def _list_taints(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> Iterator[tuple[Taint, bool]]:
-    seen: dict[Taint, bool] = {}
+def _list_taints(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> Iterator[Document]:
+    is_tolerated: dict[Taint, bool] = {}
     for node in nodes:
         keeping = frozenset(find_untolerated_taints(node, tolerations))
         for taint in node.taints:
             if taint.effect in ("NoSchedule", "NoExecute") and not is_transient_taint(taint):
-                seen[taint] = taint not in keeping
-    yield from sorted(seen.items(), key=lambda each: (each[1], each[0].key, each[0].value, each[0].effect))
+                is_tolerated[taint] = taint not in keeping
+    for taint, tolerated in sorted(
+        is_tolerated.items(), key=lambda item: (item[1], item[0].key, item[0].value, item[0].effect)
+    ):
+        yield {"key": taint.key, "value": taint.value, "effect": taint.effect, "tolerated": tolerated}
 
 
-def _format_taint(taint: Taint, *, tolerated: bool) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return f"{taint.key}{value}:{taint.effect}{'' if tolerated else ' (not tolerated)'}"
+def _format_taint(taint: Document) -> str:
+    value = f"={taint['value']}" if taint["value"] else ""
+    return f"{taint['key']}{value}:{taint['effect']}{'' if taint['tolerated'] else ' (not tolerated)'}"
 
 
-_NODE_TITLES = ("NODE", "TYPE", "RESOURCE", "FREE", "TOTAL", "STATE")
-_CORDON_TAINT = "node.kubernetes.io/unschedulable"
+def describe_nodes(view: ClusterView) -> list[Document] | None:
+    """Return all nodes in the order of their names, or None if nodes cannot be read.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGPUs:
-    """One GPU resource of a node.
-
-    :param resource: name of the resource, such as ``nvidia.com/gpu``.
-    :param types: slugs of the GPU types that match the resource and the node's labels.
-    :param total: number of GPUs, None if unknown.
-    :param free: number of allocatable GPUs that no pod on the node requests, None if unknown.
-    """
-
-    resource: str
-    types: tuple[str, ...]
-    total: int | None
-    free: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
-    """The row of one node in the table.
-
-    :param name: name of the node.
-    :param gpus: GPU resources of the node.
-    :param why_not: sentences that explain why servers cannot get some or all GPUs of the node.
-    """
-
-    name: str
-    gpus: tuple[NodeGPUs, ...]
-    why_not: tuple[str, ...]
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        gpus = [
-            {"resource": each.resource, "types": list(each.types), "free": each.free, "total": each.total}
-            for each in self.gpus
-        ]
-        return {"name": self.name, "gpus": gpus, "why_not": list(self.why_not)}
-
-    def format_cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of the node's lines in the table: one line for each GPU resource, at least one line."""
-        state = " ".join(self.why_not) or ("ok" if self.gpus else "no GPU")
-        for each in self.gpus:
-            yield (
-                self.name,
-                ", ".join(each.types) or "-",
-                each.resource,
-                format_count(each.free),
-                format_count(each.total),
-                state,
-            )
-        if not self.gpus:
-            yield self.name, "-", "-", "-", "-", state
-
-
-def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
-    """Return the rows of all nodes in the order of their names, or None if nodes cannot be read.
-
-    :param view: the state of the cluster.
+    For each of a node's GPU resources, ``types`` has the slugs of the GPU types that match it, and ``free`` the number
+    of allocatable GPUs that no pod on the node requests.
     """
     known = get_occupancy(view.inventory)
     if known is None:
@@ -322,14 +207,13 @@ def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
             warnings.setdefault(name, []).append(flag.message)
     hidden = list_hidden_types(view)
     types = [gpu for gpu in (*catalog.gpus.values(), *hidden) if not gpu.members]
-    rows = []
+    documents: list[Document] = []
     for node in occupancy.nodes:
-        gpus = tuple(_list_gpus(node, types, occupancy=occupancy if known.pods_known else None))
+        gpus = list(_list_gpus(node, types, occupancy=occupancy if known.pods_known else None))
         tolerated = _list_tolerations(gpus, catalog, common=view.tolerations)
         states, notes = _describe_states(node, tolerated), _describe_hidden_types(gpus, hidden)
-        why_not = (*states, *notes, *warnings.get(node.name, ()))
-        rows.append(NodeRow(name=node.name, gpus=gpus, why_not=why_not))
-    return tuple(rows)
+        documents.append({"name": node.name, "gpus": gpus, "why_not": [*states, *notes, *warnings.get(node.name, ())]})
+    return documents
 
 
 def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
@@ -343,34 +227,46 @@ def list_node_flags(view: ClusterView) -> tuple[AdminWarning, ...]:
     )
 
 
-def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]:
+def format_node_table(nodes: Iterable[Document], *, paint: Paint) -> Iterator[str]:
     """Yield the lines of the table of nodes."""
-    yield from format_columns((cells for row in rows for cells in row.format_cells()), titles=_NODE_TITLES, paint=paint)
+    yield from format_columns(
+        (cells for node in nodes for cells in format_node_cells(node)), titles=_NODE_TITLES, paint=paint
+    )
 
 
-def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
+def format_node_cells(node: Document) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of a node's lines in the table: one line for each GPU resource, at least one line."""
+    state = " ".join(node["why_not"]) or ("ok" if node["gpus"] else "no GPU")
+    for gpu in node["gpus"]:
+        types, counts = ", ".join(gpu["types"]) or "-", (format_count(gpu["free"]), format_count(gpu["total"]))
+        yield node["name"], types, gpu["resource"], *counts, state
+    if not node["gpus"]:
+        yield node["name"], "-", "-", "-", "-", state
+
+
+def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[Document]:
     resources = {gpu.resource for gpu in types}
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     free = occupancy.get_free(node.name) if occupancy is not None else None
     for name in sorted(each for each in names if each in resources or find_vendor(each) is not None):
-        own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
+        own = [gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels)]
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
             continue  # skip 0 GPUs: a node has 0 of nvidia.com/gpu if all its GPUs are split into MIG slices
         is_counted = name not in node.uncounted and not is_silent
-        yield NodeGPUs(
-            resource=name,
-            types=own,
-            total=count_units(node, name) if is_counted else None,
-            free=free.get(name, 0) if is_counted and free is not None else None,
-        )
+        yield {
+            "resource": name,
+            "types": own,
+            "free": free.get(name, 0) if is_counted and free is not None else None,
+            "total": count_units(node, name) if is_counted else None,
+        }
 
 
 def _list_tolerations(
-    gpus: Iterable[NodeGPUs], catalog: Catalog, *, common: tuple[Toleration, ...]
+    gpus: Iterable[Document], catalog: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
-    slugs = {slug for each in gpus for slug in each.types}
-    own = (each for slug in slugs if slug in catalog.gpus for each in catalog.gpus[slug].tolerations)
+    slugs = {slug for gpu in gpus for slug in gpu["types"]}
+    own = (toleration for slug in slugs if slug in catalog.gpus for toleration in catalog.gpus[slug].tolerations)
     return (*common, *own)
 
 
@@ -384,7 +280,7 @@ def _describe_states(node: Node, tolerations: tuple[Toleration, ...]) -> Iterato
             yield f"Takes no servers for the time being: {taint.key}."
 
 
-def _describe_hidden_types(gpus: Iterable[NodeGPUs], hidden: Iterable[GPUType]) -> Iterator[str]:
+def _describe_hidden_types(gpus: Iterable[Document], hidden: Iterable[GPUType]) -> Iterator[str]:
     slugs = {gpu.slug for gpu in hidden}
-    for each in gpus:
-        yield from (f"The settings hide {slug}." for slug in each.types if slug in slugs)
+    for gpu in gpus:
+        yield from (f"The settings hide {slug}." for slug in gpu["types"] if slug in slugs)

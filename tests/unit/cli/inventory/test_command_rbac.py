@@ -12,25 +12,26 @@ from tests.unit.kube.watch_server import REVIEWS, WatchServer
 async def test_a_missing_right_is_reported_with_the_loss(parsed: Parsed, server: WatchServer):
     server.denied = {("watch", "nodes")}
     async with connect_to_cluster(parsed()) as cluster:
-        found = {each.right.resource: each for each in await check_granted_rights(cluster)}
-    assert found["nodes"].serialize() == {
+        found = {right["resource"]: right for right in await check_granted_rights(cluster)}
+    assert "Without it the hub finds no GPU types" in found["nodes"].pop("lost")
+    assert found["nodes"] == {
         "resource": "nodes",
         "api_group": "",
         "namespaced": False,
+        "scope": "cluster",
         "allowed": {"list": True, "watch": False},
-        "lost": found["nodes"].right.lost,
     }
-    assert found["nodes"].format_cells()[:3] == ("nodes", "cluster", "list watch:no")
-    assert "Without it the hub finds no GPU types" in found["nodes"].lost
-    assert found["persistentvolumes"].lost == ""
+    assert found["persistentvolumes"]["lost"] == ""
+    (_, line) = format_rights_table([{**found["nodes"], "lost": ""}], paint=Paint(is_on=False))
+    assert line == "nodes     cluster  list watch:no"
 
 
 async def test_a_right_that_the_api_server_leaves_out_is_unknown_and_not_missing(parsed: Parsed, server: WatchServer):
     server.status[REVIEWS] = 500
     async with connect_to_cluster(parsed()) as cluster:
         found = await check_granted_rights(cluster)
-    assert {answer for each in found for answer in each.allowed.values()} == {None}
-    assert {each.lost for each in found} == {""}
+    assert {answer for right in found for answer in right["allowed"].values()} == {None}
+    assert {right["lost"] for right in found} == {""}
     assert any("list:? watch:?" in line for line in format_rights_table(found, paint=Paint(is_on=False)))
 
 
