@@ -33,6 +33,8 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells report it (128 + SIGINT)."""
 
 
+Document = dict[str, Any]
+"""A JSON object, as ``--output json`` writes it."""
 OUTPUT_FORMATS = ("table", "json", "yaml")
 
 _GAP = "  "

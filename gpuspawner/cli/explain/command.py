@@ -37,6 +37,7 @@ from gpuspawner.cli.common.output import (
     BAD,
     FAILED,
     OK,
+    Document,
     Paint,
     add_output_argument,
     dump_yaml,
@@ -44,13 +45,7 @@ from gpuspawner.cli.common.output import (
     sanitize,
     write_result,
 )
-from gpuspawner.cli.explain.explanation import (
-    ChoiceDetails,
-    Explanation,
-    NodeGroup,
-    explain_choice,
-    explain_profile,
-)
+from gpuspawner.cli.explain.explanation import REFUSED, Explanation, explain_choice, explain_profile
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError
@@ -60,7 +55,6 @@ from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.units.quantity import format_memory
 from gpuspawner.core.verdict.verdict import Outcome
-from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.admission.profiles import names_profile
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.spawner import GPUSpawner
@@ -140,15 +134,18 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
         else:
             explanation = await _explain_fields(arguments, spawner, offer=offer, asks_policy=asks_policy)
         notices = (*list_omissions(viewer.values.chart), *_list_form_notices(viewer, spawner))
-    document = {**explanation.serialize(manifest=arguments.manifest), "left_out": list(notices)}
+    document = explanation.serialize() | {"left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:
         if not arguments.manifest:
-            return _format_lines(explanation, notices, paint=paint)
-        return _append_manifest(_format_lines(explanation, notices, paint=Paint(is_on=False)), explanation.manifest)
+            return _format_lines(document, paint=paint)
+        return _append_manifest(_format_lines(document, paint=Paint(is_on=False)), explanation.manifest)
 
-    write_result(document, output=arguments.output, out=out, table=table)
-    return _choose_exit_code(explanation)
+    shown = {name: part for name, part in document.items() if arguments.manifest or name != "manifest"}
+    write_result(shown, output=arguments.output, out=out, table=table)
+    if explanation.outcome in (REFUSED, Outcome.NEVER.value):
+        return BAD
+    return FAILED if explanation.outcome == Outcome.UNKNOWN.value else OK
 
 
 async def _explain_fields(
@@ -218,57 +215,48 @@ def _list_form_notices(viewer: ClusterViewer, spawner: GPUSpawner) -> Iterator[s
         yield "No setting of gpuspawner describes a field beside a form of yours: a hub would show that, not ask this."
 
 
-def _choose_exit_code(found: Explanation) -> int:
-    if found.is_refused or found.outcome == Outcome.NEVER.value:
-        return BAD
-    return FAILED if found.outcome == Outcome.UNKNOWN.value else OK
-
-
-def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -> Iterator[str]:
-    for problem in found.refused or ():
-        yield paint.style_error(f"Refused ({problem.code}): {sanitize(problem.message)}")
-    if found.verdict is not None:
-        sentence = sanitize(format_verdict(found.verdict))
-        paints = _PAINTS[found.verdict.outcome]
-        yield f"By the cluster alone: {sentence}" if found.refused else paints(paint, sentence)
-    for problem in found.invalid:
-        yield paint.style_error(f"Not valid: {problem.field or 'options'}: {sanitize(problem.message)}")
-    if found.manifest is not None:
-        annotations = as_dict(as_dict(found.manifest.get("metadata")).get("annotations"))
+def _format_lines(report: Document, *, paint: Paint) -> Iterator[str]:
+    invalid, refused = report.get("invalid", ()), report.get("policy", {}).get("refused", ())
+    for problem in refused:
+        yield paint.style_error(f"Refused ({problem['code']}): {sanitize(problem['message'])}")
+    if verdict := report.get("verdict"):
+        sentence = sanitize(verdict["sentence"])
+        style = _PAINTS[verdict["outcome"]]
+        yield f"By the cluster alone: {sentence}" if refused else style(paint, sentence)
+    for problem in invalid:
+        yield paint.style_error(f"Not valid: {problem['field'] or 'options'}: {sanitize(problem['message'])}")
+    if report["manifest"] is not None:
+        annotations = as_dict(as_dict(report["manifest"].get("metadata")).get("annotations"))
         yield f"Choice: {sanitize(str(annotations.get(f'{ANNOTATION_PREFIX}summary')))}"
-    if found.details is not None:
-        yield from map(sanitize, _format_details(found.details))
-    if not found.invalid and not found.refused:
-        yield (
-            "Policy: allowed."
-            if found.refused is not None
-            else "Policy: not checked, because no user is named (--user)."
-        )
-    if found.groups:
+    if "choice" in report:
+        yield from map(sanitize, _format_choice(report["choice"]))
+    if not invalid and not refused:
+        is_asked = "policy" in report
+        yield "Policy: allowed." if is_asked else "Policy: not checked, because no user is named (--user)."
+    if report["nodes"]:
         yield ""
-        yield from format_columns(
-            map(_format_cells, found.groups), titles=("NODES", "TAKE IT NOW", "WHY NOT", "WHICH"), paint=paint
-        )
-    if found.nearest:
+        cells = map(_format_cells, report["nodes"])
+        yield from format_columns(cells, titles=("NODES", "TAKE IT NOW", "WHY NOT", "WHICH"), paint=paint)
+    if report["nearest"]:
         yield ""
         yield paint.style_title("What starts now instead")
-        yield from (f"  {sanitize(str(each['profile']))}" for each in found.nearest)
-    if found.verdict is not None:
+        yield from (f"  {sanitize(str(options['profile']))}" for options in report["nearest"])
+    if verdict:
         yield ""
-        yield from (paint.style_dim(f"Note: {sanitize(each)}") for each in notices)
+        yield from (paint.style_dim(f"Note: {sanitize(notice)}") for notice in report["left_out"])
 
 
-def _format_details(details: ChoiceDetails) -> Iterator[str]:
+def _format_choice(choice: Document) -> Iterator[str]:
     """Yield lines that name the allowed users, the container's resources and the overridden traits."""
-    if not (details.overrides or details.access):
+    if not (choice["kubespawner_override"] or choice["access"]):
         return
-    for name, access in details.access.items():
-        kinds = (("group", access.groups), ("user", access.users))
-        yield f"For: {name}: {', '.join(f'{kind} {each}' for kind, names in kinds for each in sorted(names))}"
+    for name, access in choice["access"].items():
+        names = [f"{kind} {each}" for kind in ("group", "user") for each in access[f"allowed_{kind}s"]]
+        yield f"For: {name}: {', '.join(names)}"
     for kind in ("limits", "requests"):
-        amounts = (details.resources.get(kind) or {}).items()
+        amounts = (choice["resources"].get(kind) or {}).items()
         yield f"Container: {kind} {', '.join(f'{name} {_format_amount(each)}' for name, each in amounts) or 'none'}"
-    for trait, value in details.overrides.items():
+    for trait, value in choice["kubespawner_override"].items():
         yield f"Pod: {trait.replace('_', ' ')} {_format_value(value)}"
 
 
@@ -288,11 +276,11 @@ def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _format_cells(group: NodeGroup) -> tuple[str, ...]:
-    names = ", ".join(group.names[:_NAMES_SHOWN])
-    more = len(group.names) - _NAMES_SHOWN
+def _format_cells(group: Document) -> tuple[str, ...]:
+    names = ", ".join(group["names"][:_NAMES_SHOWN])
+    more = group["number"] - _NAMES_SHOWN
     which = f"{names} and {more} more" if more > 0 else names
-    return str(len(group.names)), group.answer.value, "; ".join(group.why) or "-", which
+    return str(group["number"]), group["answer"], "; ".join(group["why"]) or "-", which
 
 
 def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
@@ -301,7 +289,7 @@ def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -
         yield dump_yaml(dict(manifest)).rstrip("\n")
 
 
-_PAINTS: Mapping[Outcome, Callable[[Paint, str], str]] = {
+_PAINTS: Mapping[str, Callable[[Paint, str], str]] = {
     Outcome.NOW: Paint.style_success,
     Outcome.AFTER_SCALE_UP: Paint.style_success,
     Outcome.WAITS: Paint.style_warning,

@@ -6,15 +6,16 @@ or taint that causes the rejection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from jupyterhub.utils import maybe_future
 
+from gpuspawner.cli.common.output import Document
 from gpuspawner.core.catalog.model import Catalog
-from gpuspawner.core.catalog.policy_model import Access, AccessKey, Person
+from gpuspawner.core.catalog.policy_model import AccessKey, Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -55,32 +56,11 @@ _OBSTACLE_TEXTS = {
     Reason.UNDECIDED: "not known: {detail}",
 }
 _PODS_UNREAD = "not known: pods that are there cannot be read"
+REFUSED = "refused"
+"""Outcome of a choice that the hub refuses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroup:
-    """Nodes for which the answer (whether the pod fits) and the reasons are the same.
-
-    :param names: names of the nodes.
-    :param answer: whether the pod fits on each of these nodes now: yes, no or unknown.
-    :param why: reasons why the pod does not fit or why the answer is unknown, a few words each; empty if it fits.
-    """
-
-    names: tuple[str, ...]
-    answer: Answer
-    why: tuple[str, ...]
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the group as a JSON object."""
-        return {
-            "number": len(self.names),
-            "names": list(self.names),
-            "answer": self.answer.value,
-            "why": list(self.why),
-        }
-
-
-def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
+def group_nodes(pod: Pod, known: KnownOccupancy) -> list[Document]:
     """Group all nodes by whether the pod fits on them, and by the reasons if it does not fit or may not fit.
 
     The order of the groups: those on which the pod fits, those on which it does not, those with an unknown answer.
@@ -92,58 +72,41 @@ def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
     names: dict[FitResult, list[str]] = {}
     for node, fit in check_each_node(pod, known.occupancy):
         names.setdefault(fit, []).append(node.name)
-    groups = [_make_group(fit, found, pods_known=known.pods_known) for fit, found in names.items()]
-    return tuple(sorted(groups, key=lambda group: (list(Answer).index(group.answer), -len(group.names), group.why)))
+    groups = [_describe_group(fit, found, pods_known=known.pods_known) for fit, found in names.items()]
+    answers = list(Answer)
+    return sorted(groups, key=lambda group: (answers.index(group["answer"]), -group["number"], group["why"]))
 
 
-def _make_group(fit: FitResult, names: Iterable[str], *, pods_known: bool) -> NodeGroup:
+def _describe_group(fit: FitResult, names: list[str], *, pods_known: bool) -> Document:
+    answer, why = fit.answer.value, list(map(_format_obstacle, fit.obstacles))
     if fit.answer is Answer.YES and not pods_known:
-        return NodeGroup(names=tuple(names), answer=Answer.UNKNOWN, why=(_PODS_UNREAD,))
-    return NodeGroup(names=tuple(names), answer=fit.answer, why=tuple(map(_format_obstacle, fit.obstacles)))
+        answer, why = Answer.UNKNOWN.value, [_PODS_UNREAD]
+    return {"number": len(names), "names": names, "answer": answer, "why": why}
 
 
 def _format_obstacle(obstacle: Obstacle) -> str:
     return _OBSTACLE_TEXTS[obstacle.reason].format(detail=translate_now(obstacle.detail))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceDetails:
-    """What the user's selection sets in the pod, and which users may choose what is in the selection.
+def _describe_choice(admission: Admission, catalog: Catalog, *, manifest: Mapping[str, Any]) -> Document:
+    """Return what the user's selection sets in the pod, and which users may choose what is in the selection.
 
-    :param overrides: name of a KubeSpawner trait → value that the image and the GPU type set.
-    :param resources: ``resources`` of the server's container.
-    :param access: display name of the selected image or GPU type → the groups and users who may choose it. Parts of
-        the selection that every user may choose are missing.
+    ``access`` has no parts of the selection that every user may choose.
     """
-
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    resources: Mapping[str, Any] = field(default_factory=dict)
-    access: Mapping[str, Access] = field(default_factory=dict)
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the details as a JSON object."""
-        access = {
-            name: {"allowed_groups": sorted(each.groups), "allowed_users": sorted(each.users)}
-            for name, each in self.access.items()
-        }
-        return {
-            "kubespawner_override": dict(self.overrides),
-            "resources": dict(self.resources),
-            "access": access,
-        }
-
-
-def _list_details(admission: Admission, catalog: Catalog, *, manifest: Mapping[str, Any]) -> ChoiceDetails:
     selection = admission.selection
     named: dict[AccessKey, str] = {("image", selection.image): find_image(selection, catalog).display_name}
     if selection.gpu is not None:
         named["gpu", selection.gpu] = catalog.gpus[selection.gpu].display_name
     access = catalog.policy.access if catalog.policy is not None else {}
-    return ChoiceDetails(
-        overrides=merge_overrides(admission.placement.overrides),
-        resources=manifest["spec"]["containers"][0].get("resources") or {},
-        access={name: access[key] for key, name in named.items() if key in access},
-    )
+    return {
+        "kubespawner_override": dict(merge_overrides(admission.placement.overrides)),
+        "resources": dict(manifest["spec"]["containers"][0].get("resources") or {}),
+        "access": {
+            name: {"allowed_groups": sorted(access[key].groups), "allowed_users": sorted(access[key].users)}
+            for key, name in named.items()
+            if key in access
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,64 +119,49 @@ class Explanation:
     :param refused: why the user's policy or the namespace's quotas deny the choice; empty if no denial is known. None
         if the choice is invalid, or if the admin named no user and no quota denies the choice.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
-    :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
+    :param nodes: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now. Empty if there are none, or if they were not needed:
         the choice is invalid, or the hub accepts it and the verdict is "now" or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
-    :param details: what the choice means for the pod; None if the choice is invalid or cannot be validated.
+    :param choice: what the choice means for the pod; None if the choice is invalid or cannot be validated.
     """
 
     options: Mapping[str, object]
     invalid: tuple[Problem, ...] = ()
     refused: tuple[Problem, ...] | None = None
     verdict: Verdict | None = None
-    groups: tuple[NodeGroup, ...] = ()
+    nodes: Sequence[Document] = ()
     nearest: tuple[Mapping[str, object], ...] = ()
     manifest: Mapping[str, Any] | None = None
-    details: ChoiceDetails | None = None
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
-
-        The result is False for an allowed choice whose server can never start; :attr:`outcome` is then ``never``.
-        """
-        return bool(self.invalid or self.refused)
+    choice: Document | None = None
 
     @property
     def outcome(self) -> str:
-        """The outcome as a word: ``refused`` if the hub refuses the choice, else a value of :class:`Outcome`."""
-        if self.is_refused:
-            return "refused"
+        """``refused`` if the choice is invalid, or policy or a quota denies it; else a value of :class:`Outcome`."""
+        if self.invalid or self.refused:
+            return REFUSED
         return Outcome.UNKNOWN.value if self.verdict is None else self.verdict.outcome.value
 
-    def serialize(self, *, manifest: bool) -> dict[str, Any]:
-        """Return the explanation as a JSON object.
-
-        :param manifest: whether to include the pod's manifest.
-        """
-        found = self.verdict
-        document: dict[str, Any] = {"outcome": self.outcome, "options": dict(self.options)}
+    def serialize(self) -> Document:
+        """Return the explanation as a JSON object; parts that are None or concern no valid choice are missing."""
+        document: Document = {"outcome": self.outcome, "options": dict(self.options)}
         if self.invalid:
             document["invalid"] = list(map(_serialize_problem, self.invalid))
         if self.refused is not None:
             document["policy"] = {"allowed": not self.refused, "refused": list(map(_serialize_problem, self.refused))}
-        if found is not None:
+        if self.verdict is not None:
             document["verdict"] = {
-                "outcome": found.outcome.value,
-                "sentence": format_verdict(found),
-                "places": found.places,
-                "places_exact": found.places_exact,
-                "minutes": found.minutes,
-                "ahead": found.ahead,
+                "outcome": self.verdict.outcome.value,
+                "sentence": format_verdict(self.verdict),
+                "places": self.verdict.places,
+                "places_exact": self.verdict.places_exact,
+                "minutes": self.verdict.minutes,
+                "ahead": self.verdict.ahead,
             }
-        if self.details is not None:
-            document["choice"] = self.details.serialize()
-        document["nodes"] = [group.serialize() for group in self.groups]
-        document["nearest"] = [dict(each) for each in self.nearest]
-        if manifest:
-            document["manifest"] = self.manifest
-        return document
+        if self.choice is not None:
+            document["choice"] = self.choice
+        nearest = [dict(options) for options in self.nearest]
+        return {**document, "nodes": list(self.nodes), "nearest": nearest, "manifest": self.manifest}
 
 
 async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
@@ -253,10 +201,10 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         options=admission.options,
         refused=refused,
         verdict=verdict,
-        groups=_group_nodes(judged, offer),
+        nodes=_group_nodes(judged, offer),
         nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
-        details=_list_details(admission, offer.catalog, manifest=manifest),
+        choice=_describe_choice(admission, offer.catalog, manifest=manifest),
     )
 
 
@@ -285,12 +233,12 @@ async def explain_profile(
         options=options,
         refused=denials if asks_policy or denials else None,
         verdict=Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict,
-        groups=_group_nodes(judged, offer),
+        nodes=_group_nodes(judged, offer),
         manifest=manifest,
     )
 
 
-def _group_nodes(judged: JudgedPod | None, offer: Offer) -> tuple[NodeGroup, ...]:
+def _group_nodes(judged: JudgedPod | None, offer: Offer) -> Sequence[Document]:
     known = get_occupancy(offer.inventory)
     return () if judged is None or known is None else group_nodes(judged.pod, known)
 

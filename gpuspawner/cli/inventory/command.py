@@ -39,6 +39,7 @@ from gpuspawner.cli.common.output import (
     CLEAR_SCREEN,
     FAILED,
     OK,
+    Document,
     Paint,
     add_output_argument,
     dump_json,
@@ -47,7 +48,6 @@ from gpuspawner.cli.common.output import (
     write_result,
 )
 from gpuspawner.cli.inventory.rows import (
-    Document,
     describe_nodes,
     describe_types,
     format_node_table,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuspawner.cli.cluster.cluster_view import ClusterView
-from gpuspawner.cli.common.output import Paint, format_columns
+from gpuspawner.cli.common.output import Document, Paint, format_columns
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import count_units, group_nodes_by_type, has_silent_plugin, may_have_units
@@ -23,9 +23,6 @@ from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.units.quantity import format_rounded_memory
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
-
-Document = dict[str, Any]
-"""A JSON object."""
 
 _TYPE_TITLES = (
     *("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "FREE", "LARGEST FREE", "TAINTS", "FOR"),

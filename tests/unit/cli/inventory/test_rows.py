@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.rows import Document, describe_types, format_type_cells, format_type_table
+from gpuspawner.cli.common.output import Document, Paint
+from gpuspawner.cli.inventory.rows import describe_types, format_type_cells, format_type_table
 from tests.unit.cli.conftest import A100, Parsed, gpu_node, gpu_pod, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.rows import Document, describe_nodes, format_node_cells, format_node_table
+from gpuspawner.cli.common.output import Document, Paint
+from gpuspawner.cli.inventory.rows import describe_nodes, format_node_cells, format_node_table
 from tests.unit.cli.conftest import A100, Parsed, gpu_node, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, WatchServer
 
