@@ -303,7 +303,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=47_400, high=47_600),
+    "lines": Bounds(low=47_300, high=47_500),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

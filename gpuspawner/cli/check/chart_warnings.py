@@ -123,8 +123,6 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
     - ``extra_resource_guarantees``: gpuspawner removes GPUs that are not in ``extra_resource_limits``, too.
 
     With a ``profile_list``, yield nothing: the servers of profiles keep these GPUs.
-
-    :param configured: the catalog that the settings describe.
     """
     if has_profiles(values):
         return
@@ -189,8 +187,6 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 
     The hint contains Helm values that make the pre-pullers pull the missing images, too. It leaves out images with a
     digest, because an entry of ``prePuller.extraImages`` consists of a name and a tag.
-
-    :param images: the images of the settings by slug.
     """
     puller = values.get_chart_section(("prePuller",))
     if not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):

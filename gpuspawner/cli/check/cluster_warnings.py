@@ -53,7 +53,6 @@ async def find_cluster_warnings(
     """Read the cluster that the arguments name and return warnings about the settings.
 
     :param values: the merged values files, without errors.
-    :param arguments: the arguments of ``gpuspawner check``.
     :param timeout_s: seconds that the first read of nodes and pods may take.
     :raises ClusterError: the cluster cannot be read.
     """
@@ -73,20 +72,12 @@ async def find_cluster_warnings(
 
 
 def list_worker_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes that do not belong to the control plane.
-
-    :param nodes: all nodes of the cluster.
-    """
+    """Return the nodes that do not belong to the control plane."""
     return [node for node in nodes if not any(each.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for each in node.taints)]
 
 
 def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSettings) -> Iterator[Finding]:
-    """Yield warnings about settings that the cluster's nodes contradict.
-
-    :param values: the merged values files.
-    :param offer: the catalog of GPU types and images, and the inventory of the cluster.
-    :param settings: the parsed settings of the values.
-    """
+    """Yield warnings about settings that the cluster's nodes contradict."""
     nodes = offer.inventory.nodes or ()
     configured = settings.configured
     flags = (

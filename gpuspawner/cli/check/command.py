@@ -39,10 +39,7 @@ from gpuspawner.settings import Settings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``gpuspawner check``.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add the arguments of ``gpuspawner check``."""
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="Helm values, as for helm upgrade; - is standard input"
     )
@@ -81,10 +78,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def collect_findings(values: HelmValues) -> list[Finding]:
-    """Return all findings that need no cluster, sorted by file name and line.
-
-    :param values: the merged values files.
-    """
+    """Return all findings that need no cluster, sorted by file name and line."""
     found = list(values.flaws)
     if values.is_read:
         found += find_misplaced_values(values)

@@ -48,10 +48,7 @@ class _Loss(NamedTuple):
 
 
 def find_replaced_lists(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding for each trait in ``hub.config`` that lacks what the chart's value of the trait has.
-
-    :param values: the merged values files.
-    """
+    """Yield a finding for each trait in ``hub.config`` that lacks what the chart's value of the trait has."""
     *nearer, _ = SPAWNER_SECTIONS  # The last section is that of a base class, over which the chart's own values win.
     for section in nearer:
         for trait, passed in values.get_chart_section((*HUB_CONFIG_PATH, section)).items():

@@ -16,10 +16,7 @@ _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
 
 
 def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each slug that names neither a GPU type of the settings nor one that nodes may have.
-
-    :param model: the settings as written.
-    """
+    """Yield a problem for each slug that names neither a GPU type of the settings nor one that nodes may have."""
     known = {*model.gpus, ANY}
     models = {*load_builtin_accelerators(), *model.accelerators}
     for field, slug in _list_named_slugs(model):
@@ -63,10 +60,7 @@ def _list_rule_slugs(path: str, rule: Rule) -> Iterator[tuple[str, str]]:
 
 
 def find_unpullable_images(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each image whose reference no node could pull.
-
-    :param model: the settings as written.
-    """
+    """Yield a problem for each image whose reference no node could pull."""
     for slug, image in model.images.items():
         if image.enabled and image.image and parse_reference(image.image) is None:
             message = f"is no reference of an image that a node could pull, such as {EXAMPLE_REFERENCE}"

@@ -34,7 +34,6 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
     """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
     :param values: the merged values files, without errors.
-    :param configured: the catalog that the settings describe.
     """
     yield from find_undeclared_images(configured.images, configured.gpus)
     if not (configured.discover or configured.gpus or has_profiles(values)):
@@ -58,9 +57,6 @@ def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUTy
     """Yield a problem for each image that may run on NVIDIA GPUs, but for which the settings name no CUDA version.
 
     Yield nothing if no GPU type has NVIDIA GPUs.
-
-    :param images: images by slug.
-    :param gpus: GPU types by slug.
     """
     if not any(gpu.vendor == "nvidia" for gpu in gpus.values()):
         return

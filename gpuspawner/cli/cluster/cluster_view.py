@@ -121,18 +121,12 @@ class ClusterViewer:
 
 
 def read_configured_resources(config: Config) -> OwnResources:
-    """Return CPU, memory, GPUs and node selector that KubeSpawner's configured traits give every server.
-
-    :param config: configuration of the hub's spawners.
-    """
+    """Return CPU, memory, GPUs and node selector that KubeSpawner's configured traits give every server."""
     return read_own_resources({trait: get_configured_trait(config, trait) for trait in OWN_RESOURCE_TRAITS})
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and ServiceAccount.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add the arguments that :func:`open_cluster_viewer` reads: values files, cluster and ServiceAccount."""
     add_values_argument(parser)
     add_cluster_arguments(parser)
     add_account_arguments(parser)

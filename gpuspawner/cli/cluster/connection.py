@@ -64,10 +64,7 @@ class ClusterConnection:
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--kubeconfig``, ``--context`` and ``--namespace``.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add ``--kubeconfig``, ``--context`` and ``--namespace``."""
     parser.add_argument("--kubeconfig", metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config or the pod's own")
     parser.add_argument("--context", metavar="NAME", help="of the kubeconfig, instead of its current one")
     parser.add_argument(
@@ -76,10 +73,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_account_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--as-hub`` and ``--service-account``.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add ``--as-hub`` and ``--service-account``."""
     either = parser.add_mutually_exclusive_group()
     either.add_argument(
         "--as-hub", action="store_true", help="see what the hub's ServiceAccount sees (needs the verb impersonate)"

@@ -47,8 +47,6 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
     The spawner has the traits that ``group_overrides`` give the user's groups.
 
-    :param viewer: the connection to the cluster, and the configuration of the spawner.
-    :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
     # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
@@ -75,9 +73,7 @@ def make_offline_spawner(
 ) -> SpawnerT:
     """Return a spawner for a user's default server; call this inside :func:`share_connection`.
 
-    :param kind: KubeSpawner or a subclass.
     :param config: the configuration from :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
-    :param person: the user and their groups.
     :param traits: name of a trait → value that overrides the configuration.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
@@ -120,10 +116,7 @@ async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
 
 @contextmanager
 def share_connection(api: CoreV1Api) -> Iterator[None]:
-    """Make new spawners use the command's API client, until the context ends.
-
-    :param api: the command's API client.
-    """
+    """Make new spawners use the command's API client, until the context ends."""
     # Use KubeSpawner's cache of clients: KubeSpawner has no traits for credentials, a context or an impersonated user.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner

@@ -102,10 +102,7 @@ def describe_type(value: object) -> str:
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings sorted by file name and line, without duplicates; findings without a position come last.
-
-    :param findings: in any order.
-    """
+    """Return findings sorted by file name and line, without duplicates; findings without a position come last."""
     unique = {(each.place, each.path, each.message): each for each in findings}.values()
     nowhere = FilePosition("\U0010ffff", 0, 0)
     ranks = list(Severity)
@@ -113,11 +110,7 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
-    """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links.
-
-    :param findings: in the order of the output.
-    :param paint: the colors for the output.
-    """
+    """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links."""
     colors = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
     for each in findings:
         where = f"{each.place}: " if each.place else ""

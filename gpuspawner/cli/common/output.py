@@ -60,46 +60,29 @@ class Paint:
         """Return a ``Paint`` that colors texts only if the stream is a terminal and the user does not forbid colors.
 
         The environment variables ``NO_COLOR`` (https://no-color.org) and ``TERM=dumb`` forbid colors.
-
-        :param stream: the stream that the text goes to.
         """
         is_terminal = stream.isatty()
         is_on = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(is_on, shutil.get_terminal_size().columns if is_terminal else None)
 
     def style_success(self, text: str) -> str:
-        """Return the text in green.
-
-        :param text: one line.
-        """
+        """Return the text in green."""
         return self._in(text, "32")
 
     def style_error(self, text: str) -> str:
-        """Return the text in red.
-
-        :param text: one line.
-        """
+        """Return the text in red."""
         return self._in(text, "31")
 
     def style_warning(self, text: str) -> str:
-        """Return the text in yellow.
-
-        :param text: one line.
-        """
+        """Return the text in yellow."""
         return self._in(text, "33")
 
     def style_title(self, text: str) -> str:
-        """Return the text in bold.
-
-        :param text: one line.
-        """
+        """Return the text in bold."""
         return self._in(text, "1")
 
     def style_dim(self, text: str) -> str:
-        """Return the text dimmed.
-
-        :param text: one line.
-        """
+        """Return the text dimmed."""
         return self._in(text, "2")
 
     def _in(self, text: str, code: str) -> str:
@@ -117,10 +100,7 @@ class SafeOutput(io.TextIOBase):
 
     @classmethod
     def wrap(cls, stream: TextIO) -> TextIO:
-        """Return a ``SafeOutput`` that writes to a stream, for a command.
-
-        :param stream: standard output or standard error.
-        """
+        """Return a ``SafeOutput`` that writes to a stream, for a command."""
         return cast("TextIO", cls(stream))
 
     @override
@@ -143,19 +123,13 @@ class SafeOutput(io.TextIOBase):
 
 
 def add_output_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--output`` to a command.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add ``--output`` to a command."""
     parser.add_argument("--output", choices=OUTPUT_FORMATS, default="table", help="format of the result (%(default)s)")
 
 
 def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
     """Write a result in the chosen format.
 
-    :param value: the result as a JSON value.
-    :param output: one of :data:`OUTPUT_FORMATS`.
-    :param out: the stream to write to.
     :param table: function that gets the colors of the output and returns the lines of the table.
     """
     if output == "json":
@@ -169,7 +143,6 @@ def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Pa
 def dump_json(value: object, *, indent: int | None = None) -> str:
     """Return a value as JSON, in which each control character is an escape sequence.
 
-    :param value: any JSON value.
     :param indent: number of spaces for each level; None for one line.
     """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
@@ -179,10 +152,7 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
 
 
 def dump_yaml(value: object) -> str:
-    """Return a value as YAML, in which each control character is an escape sequence.
-
-    :param value: any JSON value.
-    """
+    """Return a value as YAML, in which each control character is an escape sequence."""
     options: dict[str, Any] = {"Dumper": yaml.SafeDumper, "sort_keys": False, "width": 100}
     text: str = yaml.dump(value, allow_unicode=True, **options)
     if all(character == "\n" or _is_safe(character) for character in text):
@@ -199,8 +169,6 @@ def format_columns(rows: Iterable[Sequence[str]], *, titles: Sequence[str], pain
     the other cells that have a text, each with its title.
 
     :param rows: cells as plain text; control characters become ``?``.
-    :param titles: one for each column.
-    :param paint: the colors for the output.
     """
     lines = [tuple(map(sanitize, row)) for row in rows]
     widths = [max(count_columns(cell) for cell in column) for column in zip(titles, *lines, strict=True)]
@@ -232,10 +200,7 @@ def _format_block(cells: Sequence[str], titles: Sequence[str], *, paint: Paint, 
 
 
 def sanitize(text: str) -> str:
-    """Return a text with ``?`` in place of control characters, line breaks and marks of direction.
-
-    :param text: a text from a file or a cluster.
-    """
+    """Return a text with ``?`` in place of control characters, line breaks and marks of direction."""
     return text if text.isprintable() else "".join(character if _is_safe(character) else "?" for character in text)
 
 

@@ -31,10 +31,7 @@ _DEFAULT_LIMIT = 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``gpuspawner diff``.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add the arguments of ``gpuspawner diff``."""
     parser.add_argument("old", metavar="OLD", help="Helm values before; - is standard input")
     parser.add_argument("new", metavar="NEW", help="Helm values after; - is standard input")
     add_values_argument(parser)
@@ -53,9 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Compare the two files, write the result and return the exit code.
 
-    :param arguments: arguments of the command line.
-    :param out: stream for the result.
-    :param notes: unused; ``main`` passes it to every command.
     :raises SettingsError: the values of a file are wrong.
     :raises OSError: a file cannot be read.
     """

@@ -50,7 +50,6 @@ def can_scale_up(facts: ClusterFacts, *, new_nodes: bool = True) -> bool:
     The cluster may have an autoscaler if ``doctor`` cannot read Deployments, or if a node has a label of a cloud that
     may run the autoscaler outside the cluster.
 
-    :param facts: the facts about the cluster and the settings.
     :param new_nodes: False if the settings say that no nodes are added besides those that NodePools describe.
     """
     if facts.list_objects(ObjectKind.NODE_POOLS):

@@ -53,10 +53,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = tuple(
 
 
 def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
-    """Return the findings of all rules, the worst first.
-
-    :param facts: the facts about the cluster and the settings.
-    """
+    """Return the findings of all rules, the worst first."""
     return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))
 
 

@@ -116,8 +116,6 @@ class ClusterFacts:
         """Return whether the cluster has no object with this kind and name.
 
         If ``doctor`` cannot read objects of the kind, the result is False.
-
-        :param name: ``metadata.name``.
         """
         return kind in self.read and name not in map(get_object_name, self.read[kind])
 
@@ -139,10 +137,7 @@ class PodWebhook:
 
 
 def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], namespace: str) -> list[PodWebhook]:
-    """Return the admission webhooks that the API server must reach to create a pod in a namespace.
-
-    :param read: objects by kind.
-    """
+    """Return the admission webhooks that the API server must reach to create a pod in a namespace."""
     labels = {_NAMESPACE_NAME_LABEL: namespace}
     for each in read.get(ObjectKind.NAMESPACES, ()):
         labels |= as_text_map(as_dict(each.get("metadata")).get("labels"))

@@ -160,7 +160,6 @@ async def run_probe_pods(
     """Run a probe pod on each node, delete it, and return the results.
 
     :param cluster: the connection to the cluster; the pods run in its namespace.
-    :param nodes: names of the nodes.
     :param image: an image with /bin/sh.
     :param leftover: list to which the function adds the names of pods that may still exist when the function ends.
     :param pull_policy: ``imagePullPolicy``, empty for Kubernetes' default.

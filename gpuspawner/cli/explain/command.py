@@ -68,10 +68,7 @@ _DEFAULT_USER = "user"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``gpuspawner explain``.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add the arguments of ``gpuspawner explain``."""
     choice = parser.add_argument_group("the choice")
     choice.add_argument("--image", metavar="NAME", help="an image of the settings, or where they allow it a reference")
     choice.add_argument("--gpu", metavar="TYPE", help="a GPU type: see gpuspawner inventory; left out: no GPU")
@@ -98,9 +95,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Explain the choice that the arguments describe, and return the exit code.
 
-    :param arguments: arguments of the command line.
-    :param out: stream for the result.
-    :param notes: unused; ``main`` passes it to every command.
     :raises SettingsError: the values are wrong.
     :raises ClusterError: the connection fails.
     """

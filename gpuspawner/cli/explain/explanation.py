@@ -66,7 +66,6 @@ def group_nodes(pod: Pod, known: KnownOccupancy) -> list[Document]:
     The order of the groups: those on which the pod fits, those on which it does not, those with an unknown answer.
     Groups with the same answer are sorted by size, the largest first.
 
-    :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
     """
     names: dict[FitResult, list[str]] = {}
@@ -169,7 +168,6 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
 
     :param spawner: the user's spawner, from :func:`gpuspawner.cli.cluster.offline_spawner.open_offline_spawner`.
     :param options: the user options, any JSON value.
-    :param offer: the catalog of GPU types and images, and the inventory of the cluster.
     :param asks_policy: whether to apply the policy's rules to the user; if false, only the namespace's quotas apply.
     :raises SettingsError: KubeSpawner cannot build a pod from the admin's Helm values and the choice.
     """
@@ -213,9 +211,7 @@ async def explain_profile(
 ) -> Explanation:
     """Return the predicted outcome of a profile of KubeSpawner's ``profile_list``.
 
-    :param spawner: the user's spawner.
     :param options: the user options, as KubeSpawner's form sends them.
-    :param offer: the GPU types and the inventory of the cluster.
     :param asks_policy: whether the admin asks what a certain user may do.
     :raises SettingsError: KubeSpawner cannot build a pod from the admin's Helm values and the profile.
     """

@@ -194,20 +194,14 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def has_unknown_class(values: Mapping[str, Any]) -> bool:
-    """Return whether the class of the hub's spawners may be one that only the hub has, such as an admin's subclass.
-
-    :param values: the values of zero-to-jupyterhub.
-    """
+    """Return whether the class of the hub's spawners may be one that only the hub has, such as an admin's subclass."""
     kind = get_chart_value(values, "hub.config.JupyterHub.spawner_class")
     scripts = as_dict(get_chart_value(values, "hub.extraConfig")).values()
     return kind not in (None, *OUR_CLASSES) or any("GPUSpawner" in str(script) for script in scripts)
 
 
 def make_settings_parser(values: Mapping[str, Any]) -> Callable[[Mapping[str, object]], Settings]:
-    """Return :func:`.parse_settings`, which accepts the traits of an unknown class of spawners in an override.
-
-    :param values: the values of zero-to-jupyterhub.
-    """
+    """Return :func:`.parse_settings`, which accepts the traits of an unknown class of spawners in an override."""
     return partial(parse_settings, accepts_unknown_traits=has_unknown_class(values))
 
 

@@ -114,10 +114,7 @@ class HelmValues:
 
 
 def add_values_argument(parser: argparse.ArgumentParser) -> None:
-    """Add ``--values`` to a command.
-
-    :param parser: the parser of the sub-command.
-    """
+    """Add ``--values`` to a command."""
     parser.add_argument(
         "-f",
         "--values",
@@ -167,8 +164,6 @@ def merge_settings(values: HelmValues) -> dict[str, Any]:
     """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS` of ``hub.config``.
 
     If several sections contain the same setting, the first section in :data:`SPAWNER_SECTIONS` wins.
-
-    :param values: the merged values files.
     """
     sections = [values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in reversed(SPAWNER_SECTIONS)]
     return {key: value for section in sections for key, value in section.items() if key in SETTING_TRAITS}
@@ -179,7 +174,6 @@ def require_sections(values: HelmValues) -> None:
 
     A missing section is no error.
 
-    :param values: the merged values files.
     :raises SettingsError: with one problem for each wrong section.
     """
     paths = (HUB_CONFIG_PATH[:1], HUB_CONFIG_PATH, *((*HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS))

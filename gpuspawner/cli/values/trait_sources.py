@@ -33,7 +33,6 @@ class TraitSource(NamedTuple):
 def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     """Return the value that the admin gave a trait, with the value's path, or None if the files don't set the trait.
 
-    :param values: the merged values files.
     :param name: trait of KubeSpawner, such as ``mem_limit``.
     """
     *nearer, base = ((*HUB_CONFIG_PATH, section, name) for section in SPAWNER_SECTIONS)
@@ -50,10 +49,7 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
 
 
 def has_profiles(values: HelmValues) -> bool:
-    """Return whether the hub has a ``profile_list``, whose servers keep all that the values say of every server.
-
-    :param values: the merged values files.
-    """
+    """Return whether the hub has a ``profile_list``, whose servers keep all that the values say of every server."""
     source = find_trait_source(values, "profile_list")
     return source is not None and bool(source.value)
 
@@ -61,7 +57,6 @@ def has_profiles(values: HelmValues) -> bool:
 def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
     """Return the tolerations that every server gets from the values, whichever GPU type the user picks.
 
-    :param values: the merged values files.
     :raises SettingsError: the chart's values have a wrong type.
     """
     return parse_admin_tolerations(
