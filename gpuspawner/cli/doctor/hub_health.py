@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import yaml
 
@@ -14,6 +15,7 @@ from gpuspawner.cli.cluster.shipped_roles import (
     RoleGrant,
     describe_permissions,
     list_dangerous_permissions,
+    read_shipped_rights,
 )
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, make_diagnosis
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
@@ -93,24 +95,13 @@ def _has_python_path(container: dict[str, object]) -> bool:
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 
-LOSSES = {
-    "hub": "Servers cannot be started, or not be stopped.",
-    "nodes": "No GPU type but those of the settings can be picked, and the form says that capacity is unknown.",
-    "pods": "The form cannot say how many GPUs are free, nor whether a server starts now.",
-    "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
-    "volume-limits": "A node that may take no more volumes counts as one with room: the form may say now too early.",
-    "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
-    "autoscaler": "The form does not say whether the cluster-autoscaler may still grow a node group.",
-    "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
-    "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
-    "runtime-classes": "For servers with a RuntimeClass, the form says unknown.",
-    "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
-    "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
-    "queue-quotas": "The form says unknown for servers that Kueue queues, and hopeless ones are started and then end.",
-}
-"""Role of helm-values/rbac.yaml, without the prefix ``gpuspawner-`` → sentence about what fails without the role."""
-
 _WITHOUT_EVENTS = "Users may not see why a server waits."
+
+
+@cache
+def read_losses() -> dict[str, str]:
+    """Return role of ``helm-values/rbac.yaml``, without the prefix ``gpuspawner-`` → what does not work without it."""
+    return {right.part: right.lost for right in reversed(read_shipped_rights())}
 
 
 def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -123,14 +114,13 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
-            sentence = LOSSES.get(grant.part, "See helm-values/rbac.yaml for what is lost.")
             diagnosis = make_diagnosis(
                 "rights",
                 severity=severity,
                 objects=["/".join(facts.account)],
                 hub=_describe_hub(facts),
                 rights=describe_permissions(lost),
-                lost=_WITHOUT_EVENTS if only_events else sentence,
+                lost=_WITHOUT_EVENTS if only_events else read_losses()[grant.part],
                 apply=_format_apply_command(grant),
             )
             yield replace(diagnosis, code=f"rights-{grant.part}")

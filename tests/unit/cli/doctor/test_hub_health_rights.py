@@ -8,7 +8,12 @@ import yaml
 from gpuspawner._resources import data_dir
 from gpuspawner.cli.cluster.shipped_roles import ALL_PERMISSIONS, Permission, ServiceAccount, build_role_grants
 from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
-from gpuspawner.cli.doctor.hub_health import LOSSES, check_dangerous_rights, check_hub_account, check_missing_rights
+from gpuspawner.cli.doctor.hub_health import (
+    check_dangerous_rights,
+    check_hub_account,
+    check_missing_rights,
+    read_losses,
+)
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, gpu_type, named
 
@@ -25,7 +30,7 @@ def hub(*, lost: str = "", allowed: dict[Permission, bool] | None = None, **more
 
 
 def test_it_is_said_of_each_shipped_part_what_is_lost_without_it():
-    assert {grant.part for grant in GRANTS} == LOSSES.keys()
+    assert {grant.part for grant in GRANTS} == read_losses().keys()
 
 
 def test_nothing_is_missing_of_a_hub_with_all_of_it():
