@@ -232,35 +232,3 @@ def test_an_account_without_the_right_to_impersonate_fails(program: Program, clu
     said = program("inventory", "--as-hub", kubeconfig=cluster.service_account_kubeconfig(NAMESPACE, "modest"))
     assert (said.code, said.document) == (3, {})
     assert "You may not impersonate the ServiceAccount hub of the namespace cli." in said.errors
-
-
-def test_check_compares_settings_with_the_nodes_that_there_are(
-    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def checked(number: int, **more: Any) -> tuple[int, list[tuple[str, str, int]]]:
-        file = tmp_path / f"{number}.yaml"
-        config = {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}, "GPUSpawner": more}
-        file.write_text(yaml.safe_dump({"hub": {"config": config}}))
-        code = main(["check", str(file), "--cluster", "--kubeconfig", str(cluster.kubeconfig), "--output", "json"])
-        found = json.loads(capsys.readouterr().out)["problems"]
-        # Nodes with a taint that no server tolerates are reported at "gpus", whatever the settings are.
-        return code, [
-            (each["path"].removeprefix("hub.config.GPUSpawner."), each["code"], each["line"])
-            for each in found
-            if each["path"] != "hub.config.GPUSpawner.gpus"
-        ]
-
-    k80 = {"resource": K80.resource, "match": {key: list(values) for key, values in K80.match.items()}}
-    assert checked(1, cpu={"max": 1}, gpus={K80.slug: {**k80, "max_count": K80.most}}) == (0, [])
-    assert checked(
-        2,
-        cpu={"max": 1024, "guarantee": 1},
-        gpus={K80.slug: {**k80, "max_count": 16}, "nowhere": {**k80, "match": {"pool": "nowhere"}}},
-    ) == (
-        0,
-        [
-            ("cpu.max", "too_large", 6),
-            (f"gpus.{K80.slug}.max_count", "too_large", 12),
-            ("gpus.nowhere", "matches_nothing", 14),
-        ],
-    )

@@ -1,18 +1,15 @@
 """`gpuspawner check`: finds mistakes in Helm values files.
 
 In: :class:`gpuspawner.cli.values.helm_values.HelmValues`, the merged files. Out: findings with file, line, path and
-message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. The package changes nothing.
+message. The package reads no cluster and changes nothing.
 
-- ``command``: arguments and output; ``collect_findings(values)`` runs all checks that need no cluster.
+- ``command``: arguments and output; ``collect_findings(values)`` runs all checks.
 - ``settings_errors``: values that keep the hub from starting.
 - ``profile_errors``: profiles of a ``profile_list`` that KubeSpawner cannot show or start.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
 - ``settings_warnings``: unknown GPU types, images that no node could pull.
 - ``type_warnings``: GPU types that no server can use, and images without a CUDA version.
 - ``chart_warnings``: values of zero-to-jupyterhub that contradict gpuspawner.
-- ``cluster_warnings``: settings that the nodes of a cluster contradict.
 """
 
-from gpuspawner.cli.check.cluster_warnings import list_worker_nodes
-
-__all__ = ["command", "list_worker_nodes"]
+__all__ = ["command"]

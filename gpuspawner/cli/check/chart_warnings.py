@@ -138,7 +138,7 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
         if configured.discover:
             message = (
                 "is the form's default choice if a GPU type of the nodes offers as many, and dropped otherwise: "
-                "--cluster tells which"
+                "gpuspawner doctor tells which"
             )
             yield make_finding(values, path, severity=Severity.HINT, code="gpu_default", message=message)
         else:

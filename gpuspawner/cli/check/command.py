@@ -2,20 +2,17 @@
 
 The program merges the files in their order as Helm does, and checks the result. An error is a value at which the hub
 refuses to start, at which KubeSpawner fails to show or start a profile, or which nothing reads; a warning is a valid
-value that is probably a mistake. With --cluster the program also compares GPU types, tolerations and limits with the
-nodes of a cluster; otherwise it needs no cluster.
+value that is probably a mistake. The program needs no cluster: `gpuspawner doctor` compares values with one.
 
 examples:
   gpuspawner check values.yaml
   gpuspawner check gpuspawner.yaml gke.yaml my-values.yaml --strict
-  gpuspawner check values.yaml --cluster --context production
   gpuspawner check values.yaml --output json | jq '.problems[] | select(.severity == "error")'
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
@@ -24,13 +21,11 @@ from gpuspawner.cli.check.chart_warnings import (
     find_dropped_gpus,
     find_unpulled_images,
 )
-from gpuspawner.cli.check.cluster_warnings import find_cluster_warnings
 from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
 from gpuspawner.cli.check.profile_errors import find_profile_mistakes
 from gpuspawner.cli.check.settings_errors import find_broken_sections, find_redundant_nulls, find_setting_errors
 from gpuspawner.cli.check.settings_warnings import find_unknown_slugs, find_unpullable_images
 from gpuspawner.cli.check.type_warnings import find_type_warnings
-from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
 from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
@@ -46,24 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="give hints as well")
     add_output_argument(parser)
-    parser.add_argument("--cluster", action="store_true", help="compare the settings with the nodes of a cluster")
-    add_cluster_arguments(parser)
-    parser.set_defaults(usage_error=parser.error)
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Check the files, write the findings and return the exit code.
 
     :raises OSError: a file cannot be read.
-    :raises ClusterError: the cluster cannot be read.
     """
-    if not arguments.cluster and (arguments.kubeconfig or arguments.context or arguments.namespace):
-        arguments.usage_error("--kubeconfig, --context and --namespace are for --cluster")
-    values = read_values(arguments.files)
-    found = list(collect_findings(values))
-    if arguments.cluster and values.is_read and not _has_severity(found, Severity.ERROR):
-        found += asyncio.run(find_cluster_warnings(values, arguments))
-    found = sort_findings(found)
+    found = collect_findings(read_values(arguments.files))
     is_bad = _has_severity(found, Severity.ERROR) or (arguments.strict and _has_severity(found, Severity.WARNING))
     shown = [each for each in found if arguments.verbose or each.severity is not Severity.HINT]
     write_result(
@@ -72,13 +57,11 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         out=out,
         table=lambda paint: _format_table(shown, len(arguments.files), paint=paint),
     )
-    if arguments.cluster and _has_severity(found, Severity.ERROR):
-        notes.write("The cluster was not checked: correct the errors first.\n")
     return BAD if is_bad else OK
 
 
 def collect_findings(values: HelmValues) -> list[Finding]:
-    """Return all findings that need no cluster, sorted by file name and line."""
+    """Return all findings, sorted by file name and line."""
     found = list(values.flaws)
     if values.is_read:
         found += find_misplaced_values(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from gpuspawner.cli.check.cluster_warnings import list_worker_nodes
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, make_diagnosis, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.core.autoscaling.cluster_autoscaler import decode_autoscaler_status
@@ -19,6 +18,7 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_message, as_text
 from gpuspawner.core.warnings.nodes import describe_devices
 
+_CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
 """A Deployment whose name contains one of these texts counts as an autoscaler."""
 _CLOUD_LABELS = (
@@ -218,7 +218,11 @@ def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    usable = list_worker_nodes(facts.nodes)
+    usable = [
+        node
+        for node in facts.nodes
+        if not any(taint.key.startswith(_CONTROL_PLANE_TAINT_PREFIX) for taint in node.taints)
+    ]
     for name, bounds, unit, shown in (
         ("cpu", facts.configured.cpu, 1000, "CPUs"),
         ("memory", facts.configured.memory, _GIB, "GiB"),

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -8,9 +7,7 @@ import pytest
 import yaml
 
 from gpuspawner.cli.main import main
-from tests.unit.cli.conftest import gpu_node
 from tests.unit.cli_support import section, told, written
-from tests.unit.kube.watch_server import NODES, WatchServer
 
 RIGHT = section("cpu: {max: 4}")
 WRONG = section("cpu: {max: 4, maxx: 1}\nmemory: {max: 4Q}")
@@ -100,29 +97,6 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_checked(
     assert ("0.yaml:1:5: error" in told, "1.yaml:2:1: error: b" in told, "2 errors" in told) == (True, True, True)
 
 
-async def test_the_cluster_is_asked_when_it_is_wanted(
-    server: WatchServer, kubeconfig: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    server.put(NODES, gpu_node("gpu-2", taints=[{"key": "team", "effect": "NoSchedule"}]))
-    text = section("cpu: {max: 64}\ngpus: {t4: {resource: nvidia.com/gpu, match: {pool: t4}}}")
-    options = ("--cluster", "--kubeconfig", kubeconfig)
-    assert await asyncio.to_thread(checked, tmp_path, text, options=options) == 0
-    told = capsys.readouterr().out
-    assert "gpus.t4: matches no node (none has the labels)" in told
-    assert "cpu.max: is more than any node can hold: the largest has 16 for pods" in told
-
-
-def test_a_cluster_that_is_not_there_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    options = ("--cluster", "--kubeconfig", str(tmp_path / "nothing"))
-    assert checked(tmp_path, RIGHT, options=options) == 3
-    assert "There is no cluster to look at" in capsys.readouterr().err
-
-
-def test_a_cluster_is_not_asked_about_wrong_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert checked(tmp_path, WRONG, options=("--cluster", "--kubeconfig", str(tmp_path / "nothing"))) == 1
-    assert "The cluster was not checked" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("parts", "number"),
     [
@@ -143,12 +117,3 @@ def test_a_thousand_entries_are_checked_before_a_test_is_given_up(
     lines = [line for head, entry in parts for line in (head, *(entry.format(each) for each in range(number)))]
     found = told(written(tmp_path, section("\n".join(lines))))
     assert len(found) >= number
-
-
-@pytest.mark.parametrize("options", [("--kubeconfig", "x"), ("--context", "x"), ("-n", "x")])
-def test_which_cluster_is_only_said_where_one_is_looked_at(
-    options: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit) as left:
-        checked(tmp_path, RIGHT, options=options)
-    assert (left.value.code, "are for --cluster" in capsys.readouterr().err) == (2, True)
