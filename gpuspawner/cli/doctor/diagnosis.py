@@ -82,12 +82,12 @@ def make_diagnosis(
         code=row.partition("/")[0],
         what=what,
         why=why,
-        fix="\n".join(_repeat_lines(fix, nodes, affected)),
+        fix="\n".join(_repeat_lines(fix, nodes=nodes, objects=affected)),
         objects=affected,
     )
 
 
-def _repeat_lines(fix: str, nodes: Collection[str], objects: Collection[str]) -> Iterator[str]:
+def _repeat_lines(fix: str, *, nodes: Collection[str], objects: Collection[str]) -> Iterator[str]:
     for line in fix.splitlines():
         if "$name" in line:
             yield from (line.replace("$name", name) for name in objects)
