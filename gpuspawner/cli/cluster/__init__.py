@@ -17,7 +17,7 @@ from gpuspawner.cli.cluster.cluster_view import (
     open_cluster_viewer,
     read_configured_resources,
 )
-from gpuspawner.cli.cluster.connection import ClusterConnection, ClusterError, add_cluster_arguments, connect_to_cluster
+from gpuspawner.cli.cluster.connection import ClusterConnection, ClusterError, add_cluster_arguments
 from gpuspawner.cli.cluster.shipped_roles import build_role_grants, read_shipped_rights
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "add_cluster_arguments",
     "add_view_arguments",
     "build_role_grants",
-    "connect_to_cluster",
     "open_cluster_viewer",
     "read_configured_resources",
     "read_shipped_rights",

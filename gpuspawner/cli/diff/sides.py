@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -60,16 +59,52 @@ _TRAITS = ("start_timeout", "http_timeout", "storage_pvc_ensure", "storage_capac
 """Traits that matter to users and that the pod's manifest does not show."""
 
 
-class Side(ABC):
-    """One of the two compared values files, as a hub would use it.
+def open_side(values: HelmValues) -> Side:
+    """Return the side of a values file; with settings of gpuspawner, it is a :class:`SettingsSide`.
 
-    :ivar menus: what users can choose.
+    Call this function only inside the context manager :func:`gpuspawner.cli.cluster.offline_spawner.share_connection`.
+
+    :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
+    """
+    values = HelmValues(merged=_sort_keys(values.chart))  # Helm sorts keys, and KubeSpawner's default is the first key.
+    require_sections(values)
+    config = build_spawner_config(values.chart, namespace=_NAMESPACE)
+    raw = {name: value for name, value in merge_settings(values).items() if value is not None}
+    settings = OfferFactory(make_settings_parser(values.chart)).parse(raw)
+    is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in OUR_CLASSES
+    has_profiles = bool(get_configured_trait(config, "profile_list"))
+    if not is_ours or (has_profiles and settings.changed.isdisjoint(FORM_SECTIONS)):
+        return Side(config)
+    return SettingsSide(config, settings)
+
+
+def _sort_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sort_keys(value[key]) for key in sorted(value, key=str)}
+    return [_sort_keys(entry) for entry in value] if isinstance(value, list) else value
+
+
+class Side:
+    """One of the two compared values files, as a hub would use it. KubeSpawner builds the pods.
+
+    :ivar menus: what users can choose: the profiles of a ``profile_list``, or nothing.
     :ivar left_out: sentences about choices that are not in ``menus``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
         self.menus: dict[str, Menu] = dict(_NO_CHOICE)
         self.left_out: list[str] = []
+        self._config = config
+        spawner = make_offline_spawner(KubeSpawner, config=config, person=_USER)
+        try:
+            listed = private_api.list_profiles(spawner, spawner.profile_list or [])
+            self._profiles = private_api.complete_profiles(spawner, listed)
+            for profile in self._profiles:
+                # Of several profiles with one slug, KubeSpawner takes the first.
+                self.menus.setdefault(f"profile {profile['slug']}", self._read_profile(profile))
+        except _BROKEN_VALUES as error:
+            message = f"KubeSpawner cannot read it ({type(error).__name__}: {error}); gpuspawner check names the place"
+            raise SettingsError(Problem(field="profile_list", code="bad_value", message=message)) from error
 
     async def build(self, options: UserOptions) -> dict[str, Any]:
         """Return the pod of a choice as JSON, without what gpuspawner notes in it, and some traits beside the pod.
@@ -88,53 +123,6 @@ class Side(ABC):
             manifest["metadata"][kind] = {key: text for key, text in texts if not key.startswith(ANNOTATION_PREFIX)}
         return {**manifest, "KubeSpawner": {name: getattr(spawner, name) for name in _TRAITS}}
 
-    @abstractmethod
-    async def _load(self, options: UserOptions) -> Any:
-        """Return a new spawner whose traits have the values of a choice."""
-
-
-def open_side(values: HelmValues) -> Side:
-    """Return the side of a values file: a :class:`ProfileSide` or a :class:`SettingsSide`.
-
-    Call this function only inside the context manager :func:`gpuspawner.cli.cluster.offline_spawner.share_connection`.
-
-    :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
-    """
-    values = HelmValues(merged=_sort_keys(values.chart))  # Helm sorts keys, and KubeSpawner's default is the first key.
-    require_sections(values)
-    config = build_spawner_config(values.chart, namespace=_NAMESPACE)
-    raw = {name: value for name, value in merge_settings(values).items() if value is not None}
-    settings = OfferFactory(make_settings_parser(values.chart)).parse(raw)
-    is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in OUR_CLASSES
-    has_profiles = bool(get_configured_trait(config, "profile_list"))
-    if not is_ours or (has_profiles and settings.changed.isdisjoint(FORM_SECTIONS)):
-        return ProfileSide(config)
-    return SettingsSide(config, settings)
-
-
-def _sort_keys(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _sort_keys(value[key]) for key in sorted(value, key=str)}
-    return [_sort_keys(entry) for entry in value] if isinstance(value, list) else value
-
-
-class ProfileSide(Side):
-    """A hub that shows a ``profile_list``, or nothing to choose. KubeSpawner builds the pods."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self._config = config
-        spawner = make_offline_spawner(KubeSpawner, config=config, person=_USER)
-        try:
-            listed = private_api.list_profiles(spawner, spawner.profile_list or [])
-            self._profiles = private_api.complete_profiles(spawner, listed)
-            for profile in self._profiles:
-                # Of several profiles with one slug, KubeSpawner takes the first.
-                self.menus.setdefault(f"profile {profile['slug']}", self._read_profile(profile))
-        except _BROKEN_VALUES as error:
-            message = f"KubeSpawner cannot read it ({type(error).__name__}: {error}); gpuspawner check names the place"
-            raise SettingsError(Problem(field="profile_list", code="bad_value", message=message)) from error
-
     def _read_profile(self, profile: Mapping[str, Any]) -> Menu:
         lists = {}
         for name, option in profile.get("profile_options", {}).items():
@@ -151,8 +139,8 @@ class ProfileSide(Side):
                 lists[name] = entries
         return Menu(options={"profile": profile["slug"]}, lists=lists)
 
-    @override
     async def _load(self, options: UserOptions) -> Any:
+        """Return a new spawner whose traits have the values of a choice."""
         spawner = make_offline_spawner(KubeSpawner, config=self._config, person=_USER)
         spawner.user_options = dict(options)
         await spawner.load_user_options()
@@ -166,7 +154,7 @@ def _find_example(pattern: str) -> str:
     return next((text for text in (*_EXAMPLES, f"{literal}image:1.0") if re.match(pattern, text)), "")
 
 
-class SettingsSide(ProfileSide):
+class SettingsSide(Side):
     """A hub with gpuspawner's fields, alone or beside profiles; gpuspawner puts a choice of fields into the pod."""
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:

@@ -64,18 +64,6 @@ CHART_KEYS: Mapping[str, str] = {
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
 """Trait → path below ``singleuser`` of the chart value that sets the trait on JupyterHub's class ``Spawner``."""
 
-_OTHER_CHART_PATHS = (
-    "singleuser.image.name",
-    "singleuser.extraTolerations",
-    "singleuser.storage.extraVolumes",
-    "scheduling.userPods.tolerations",
-    "scheduling.userPods.nodeAffinity.matchNodePurpose",
-    "prePuller.hook.enabled",
-    "prePuller.continuous.enabled",
-    "prePuller.extraImages.*",
-)
-"""Paths of chart values that commands read besides those in :data:`CHART_KEYS`."""
-
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
     "allow_privilege_escalation": False,
@@ -120,7 +108,6 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
     :param values: the chart's values, without its defaults.
     :raises SettingsError: a value that this function reads has the wrong type.
     """
-    _check_sections(values)
     traits: dict[str, Any] = {"namespace": namespace, **_build_chart_traits(values)}
     config = Config({"Spawner": _collect_traits(values, BASE_CHART_KEYS), "KubeSpawner": traits})
     for section in _SECTIONS:
@@ -325,40 +312,16 @@ def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_volumes(values: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts")):
-        path = f"singleuser.storage.{key}"
-        volumes = get_chart_value(values, path)
-        entries = volumes.items() if isinstance(volumes, Mapping) else enumerate(_get_entries(values, path))
-        for name, entry in entries:
-            _check_named(entry, path=f"{path}.{name}")
-        if volumes:
-            found[trait] = volumes
-    return found
-
-
-def _check_named(entry: Any, *, path: str) -> None:
-    if not isinstance(entry, Mapping):
-        raise _make_type_error(path, "a mapping")
-    if not isinstance(entry.get("name"), str):
-        raise _make_type_error(f"{path}.name", "a text")
+    found = (
+        (trait, get_chart_value(values, f"singleuser.storage.{key}"))
+        for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts"))
+    )
+    return {trait: volumes for trait, volumes in found if volumes}
 
 
 def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
     listed = (get_chart_value(values, path) for path in ("imagePullSecrets", "singleuser.image.pullSecrets"))
     return [entry for entries in listed if isinstance(entries, list) for entry in entries]
-
-
-def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section that commands read, such as ``singleuser.cpu``, is not a mapping.
-
-    :func:`get_chart_value` ignores such a section.
-    """
-    read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
-    paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
-    wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]
-    if wrong:
-        raise SettingsError(*(problem for path in wrong for problem in _make_type_error(path, "a mapping").problems))
 
 
 def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any] = ()) -> list[Any]:

@@ -39,8 +39,6 @@ def test_a_section_of_the_wrong_type_is_an_error_with_its_place(
         ("singleuser: {extraTolerations: [{key: a, operator: exists}]}", "singleuser.extraTolerations.0.operator"),
         ("singleuser: {extraTolerations: [{key: a}, {effect: No}]}", "singleuser.extraTolerations.1.effect"),
         ("scheduling: {userPods: {tolerations: [{effect: x}]}}", "scheduling.userPods.tolerations.0.effect"),
-        ("singleuser: hello", "singleuser"),
-        ("prePuller: {extraImages: [a]}", "prePuller.extraImages"),
     ],
 )
 def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_path: Path):
