@@ -50,4 +50,4 @@ def _list_folders(folder: str | None) -> tuple[Path, ...]:
 
 
 def _is_checkout(folder: Path) -> bool:
-    return all((folder / each).is_file() for each in _NEEDED)
+    return all((folder / name).is_file() for name in _NEEDED)

@@ -303,7 +303,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=47_000, high=47_200),
+    "lines": Bounds(low=47_100, high=47_300),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

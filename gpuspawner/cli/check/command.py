@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """
     found = collect_findings(read_values(arguments.files))
     is_bad = _has_severity(found, Severity.ERROR) or (arguments.strict and _has_severity(found, Severity.WARNING))
-    shown = [each for each in found if arguments.verbose or each.severity is not Severity.HINT]
+    shown = [finding for finding in found if arguments.verbose or finding.severity is not Severity.HINT]
     write_result(
         _build_report(shown, arguments.files, is_bad=is_bad),
         output=arguments.output,
@@ -90,17 +90,19 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
 
 
 def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:
-    return any(each.severity is severity for each in found)
+    return any(finding.severity is severity for finding in found)
 
 
 def _build_report(found: list[Finding], files: list[str], *, is_bad: bool) -> dict[str, Any]:
-    counts = {f"{severity}s": sum(each.severity is severity for each in found) for severity in Severity}
-    return {"ok": not is_bad, "files": files, **counts, "problems": [each.serialize() for each in found]}
+    counts = {f"{severity}s": sum(finding.severity is severity for finding in found) for severity in Severity}
+    return {"ok": not is_bad, "files": files, **counts, "problems": [finding.serialize() for finding in found]}
 
 
 def _format_table(found: list[Finding], files: int, *, paint: Paint) -> Iterator[str]:
     yield from format_findings(found, paint)
-    errors, warnings = (sum(each.severity is kind for each in found) for kind in (Severity.ERROR, Severity.WARNING))
+    errors, warnings = (
+        sum(finding.severity is kind for finding in found) for kind in (Severity.ERROR, Severity.WARNING)
+    )
     of_files = "1 file" if files == 1 else f"{files} files"
     if not errors and not warnings:
         yield paint.style_success(f"{of_files}: no problems")

@@ -59,7 +59,7 @@ class _TraitHolder(HasTraits):
     """Dummy owner of a trait, because the validation methods of traitlets need an owner as an argument."""
 
 
-def describe_expected_type(trait: Any, value: Any) -> str:
+def _describe_expected_type(trait: Any, value: Any) -> str:
     """Return in words the type that a trait requires, or "" if the trait accepts the value.
 
     :param trait: a traitlets ``TraitType``.
@@ -72,11 +72,6 @@ def describe_expected_type(trait: Any, value: Any) -> str:
         # Replace traitlets' description of a ByteSpecification ("an int"): the trait also accepts texts such as 4G.
         return _BYTE_TRAITS if isinstance(trait, ByteSpecification) else str(trait.info()).replace("dict", "mapping")
     return ""
-
-
-def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans. Messages may show such a value: it is no secret."""
-    return isinstance(trait, Int | Float | Bool)
 
 
 def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
@@ -147,12 +142,12 @@ def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
         # If hub.config sets the trait, that value replaces the chart's value, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
-            shown = is_number_or_bool(trait)
-            yield from _check_type(trait, source.value, path=source.path, values=values, shown=shown)
+            is_shown = isinstance(trait, Int | Float | Bool)  # a number or boolean is no secret
+            yield from _check_type(trait, source.value, path=source.path, values=values, shown=is_shown)
 
 
 def _check_type(trait: Any, value: Any, *, path: KeyPath, values: HelmValues, shown: bool) -> Iterator[Finding]:
-    if expected := describe_expected_type(trait, value):
+    if expected := _describe_expected_type(trait, value):
         message = f"must be {expected}, not {quote(value) if shown else describe_type(value)}"
         yield _make_error(values, path, code="wrong_type", message=message)
 

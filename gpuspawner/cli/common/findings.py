@@ -103,7 +103,7 @@ def describe_type(value: object) -> str:
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings sorted by file name and line, without duplicates; findings without a position come last."""
-    unique = {(each.place, each.path, each.message): each for each in findings}.values()
+    unique = {(finding.place, finding.path, finding.message): finding for finding in findings}.values()
     nowhere = FilePosition("\U0010ffff", 0, 0)
     ranks = list(Severity)
     return sorted(unique, key=lambda each: (each.place or nowhere, ranks.index(each.severity), each.path))
@@ -112,8 +112,8 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
     """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links."""
     colors = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}
-    for each in findings:
-        where = f"{each.place}: " if each.place else ""
-        path = f"{sanitize(each.path)}: " if each.path else ""
-        yield f"{where}{colors[each.severity](str(each.severity))}: {path}{sanitize(each.message)}"
-        yield from (f"    {line}" for line in each.more.splitlines())
+    for finding in findings:
+        where = f"{finding.place}: " if finding.place else ""
+        path = f"{sanitize(finding.path)}: " if finding.path else ""
+        yield f"{where}{colors[finding.severity](str(finding.severity))}: {path}{sanitize(finding.message)}"
+        yield from (f"    {line}" for line in finding.more.splitlines())

@@ -62,7 +62,7 @@ async def fetch_objects(
         if error.status == HTTPStatus.NOT_FOUND:
             raise NotServedError(path) from error
         raise
-    return tuple(as_dict(each) for each in found)
+    return tuple(as_dict(raw) for raw in found)
 
 
 async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:

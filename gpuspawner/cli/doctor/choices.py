@@ -120,9 +120,9 @@ def check_node_pools(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _describe_unready(pool: KubernetesObject) -> str | None:
-    for each in as_dicts(as_dict(pool.get("status")).get("conditions")):
-        if each.get("type") == "Ready" and each.get("status") == "False":
-            reason = as_message(each.get("message")) or as_text(each.get("reason"))
+    for condition in as_dicts(as_dict(pool.get("status")).get("conditions")):
+        if condition.get("type") == "Ready" and condition.get("status") == "False":
+            reason = as_message(condition.get("message")) or as_text(condition.get("reason"))
             return f": {reason.rstrip('.')}" if reason else ""
     return None
 
@@ -130,7 +130,7 @@ def _describe_unready(pool: KubernetesObject) -> str | None:
 def _list_spent_limits(pool: KubernetesObject) -> dict[str, object]:
     limits = as_dict(as_dict(pool.get("spec")).get("limits"))
     machines = [scalable.machines for scalable in decode_node_pools([pool]) if scalable.machines is not None]
-    remaining = (each for constraints in machines for each in constraints.remaining.items())
+    remaining = (limit for constraints in machines for limit in constraints.remaining.items())
     return {key: limits[key] for key, left in remaining if left <= 0 and key in limits}
 
 

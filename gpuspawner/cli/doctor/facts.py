@@ -139,8 +139,8 @@ class PodWebhook:
 def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], namespace: str) -> list[PodWebhook]:
     """Return the admission webhooks that the API server must reach to create a pod in a namespace."""
     labels = {_NAMESPACE_NAME_LABEL: namespace}
-    for each in read.get(ObjectKind.NAMESPACES, ()):
-        labels |= as_text_map(as_dict(each.get("metadata")).get("labels"))
+    for found in read.get(ObjectKind.NAMESPACES, ()):
+        labels |= as_text_map(as_dict(found.get("metadata")).get("labels"))
     return [
         PodWebhook(
             name=as_text(webhook.get("name")),

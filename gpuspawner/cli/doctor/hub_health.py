@@ -84,7 +84,7 @@ def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
     containers = as_dicts(as_dict(pod.get("spec")).get("containers"))
-    return next((each for each in containers if each.get("name") == "hub"), {})
+    return next((container for container in containers if container.get("name") == "hub"), {})
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
@@ -92,7 +92,7 @@ def _has_python_path(container: dict[str, object]) -> bool:
 
     An init container then probably copies gpuspawner into a folder of this path.
     """
-    return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
+    return any(variable.get("name") == "PYTHONPATH" for variable in as_dicts(container.get("env")))
 
 
 _WITHOUT_EVENTS = "Users may not see why a server waits."

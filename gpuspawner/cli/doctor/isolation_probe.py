@@ -121,8 +121,8 @@ def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeR
     """
     status = as_dict(pod.get("status"))
     found = []
-    for each in as_dicts(status.get("containerStatuses")):
-        state, way = as_dict(each.get("state")), as_text(each.get("name"))
+    for container in as_dicts(status.get("containerStatuses")):
+        state, way = as_dict(container.get("state")), as_text(container.get("name"))
         ended, waiting = as_dict(state.get("terminated")), as_dict(state.get("waiting"))
         if ended.get("exitCode") == 0:
             variable, _, devices = as_message(ended.get("message")).partition("\n")
@@ -137,9 +137,9 @@ def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeR
 
 
 def _describe_unscheduled(status: Mapping[str, object]) -> str:
-    for each in as_dicts(status.get("conditions")):
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return as_message(each.get("message"))
+    for condition in as_dicts(status.get("conditions")):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return as_message(condition.get("message"))
     return ""
 
 

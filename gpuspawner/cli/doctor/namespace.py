@@ -92,9 +92,11 @@ def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     answering = {
         (as_text(metadata.get("namespace")), as_text_map(metadata.get("labels")).get(SERVICE_NAME_LABEL, ""))
-        for each in facts.list_objects(ObjectKind.ENDPOINT_SLICES)
-        if (metadata := as_dict(each.get("metadata")))
-        and any(as_dict(found.get("conditions")).get("ready") is not False for found in as_dicts(each.get("endpoints")))
+        for endpoints in facts.list_objects(ObjectKind.ENDPOINT_SLICES)
+        if (metadata := as_dict(endpoints.get("metadata")))
+        and any(
+            as_dict(found.get("conditions")).get("ready") is not False for found in as_dicts(endpoints.get("endpoints"))
+        )
     }
     queue = facts.configured.queue
     labels = {QUEUE_LABEL: queue.local_queue} if queue is not None else {}

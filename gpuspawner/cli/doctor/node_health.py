@@ -108,11 +108,11 @@ def _has_gpus(node: Node) -> bool:
 
 def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
     reasons = {
-        as_text(each.get("reason"))
+        as_text(condition.get("reason"))
         for raw in facts.list_objects(ObjectKind.NODES)
         if get_object_name(raw) in names
-        for each in as_dicts(as_dict(raw.get("status")).get("conditions"))
-        if each.get("type") == "Ready"
+        for condition in as_dicts(as_dict(raw.get("status")).get("conditions"))
+        if condition.get("type") == "Ready"
     }
     return f" ({reason})" if len(reasons) == 1 and (reason := next(iter(reasons))) else ""
 
@@ -172,11 +172,16 @@ def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
     values: dict[str, object] = {"singleuser": {"extraTolerations": own}}
     if described is not None:
         before = [
-            {"key": each.key, "operator": each.operator, "value": each.value, "effect": each.effect}
-            for each in described.tolerations
+            {
+                "key": toleration.key,
+                "operator": toleration.operator,
+                "value": toleration.value,
+                "effect": toleration.effect,
+            }
+            for toleration in described.tolerations
         ]
-        kept = [{key: value for key, value in each.items() if value} for each in before]
-        gpus = {described.slug: {"tolerations": [*kept, *(each for each in own if each not in kept)]}}
+        kept = [{key: value for key, value in toleration.items() if value} for toleration in before]
+        gpus = {described.slug: {"tolerations": [*kept, *(toleration for toleration in own if toleration not in kept)]}}
         values = {"hub": {"config": {"GPUSpawner": {"gpus": gpus}}}}
     return yaml.safe_dump(values, sort_keys=False).rstrip()
 

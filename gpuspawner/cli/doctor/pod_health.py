@@ -22,14 +22,14 @@ def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
     :param now: current time with time zone.
     """
     status = as_dict(pod.get("status"))
-    for each in (*as_dicts(status.get("initContainerStatuses")), *as_dicts(status.get("containerStatuses"))):
-        state = as_dict(each.get("state"))
+    for container in (*as_dicts(status.get("initContainerStatuses")), *as_dicts(status.get("containerStatuses"))):
+        state = as_dict(container.get("state"))
         reason = as_text(as_dict(state.get("waiting")).get("reason"))
         if reason not in _STARTING_REASONS:
             return reason
         if as_dict(state.get("terminated")).get("exitCode") not in (None, 0):
             return "Error"
-        if _has_crashed(each, now=now):
+        if _has_crashed(container, now=now):
             return "crashes again and again"
     return as_text(status.get("reason")) if status.get("phase") == "Failed" else ""
 

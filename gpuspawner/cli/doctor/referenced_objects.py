@@ -96,7 +96,7 @@ def _list_overrides(facts: ClusterFacts) -> Iterator[TraitValues]:
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each PriorityClass of servers that is missing, or whose value differs from the settings."""
     priorities = facts.configured.choices.get(PRIORITY.name, {}).values()
-    own = {each.priority_class: each.value for each in priorities if isinstance(each, Priority)}
+    own = {priority.priority_class: priority.value for priority in priorities if isinstance(priority, Priority)}
     required = dict(own)
     if facts.requirements is not None and facts.requirements.priority_class:
         required.setdefault(facts.requirements.priority_class, 0)
@@ -104,7 +104,7 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
         if name := as_text(overrides.get("priority_class_name")):
             required.setdefault(name, 0)
     values = {
-        get_object_name(each): as_int(each.get("value")) for each in facts.list_objects(ObjectKind.PRIORITY_CLASSES)
+        get_object_name(found): as_int(found.get("value")) for found in facts.list_objects(ObjectKind.PRIORITY_CLASSES)
     }
     for name, value in required.items():
         if facts.lacks(ObjectKind.PRIORITY_CLASSES, name):
@@ -135,7 +135,7 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _find_object(facts: ClusterFacts, kind: ObjectKind, *, name: str) -> KubernetesObject:
-    return next((each for each in facts.list_objects(kind) if get_object_name(each) == name), {})
+    return next((found for found in facts.list_objects(kind) if get_object_name(found) == name), {})
 
 
 def _find_cluster_queue(facts: ClusterFacts, local_queue: str) -> str:
@@ -329,7 +329,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
     # If the hub's pod is on a node, the volume of the hub's database exists and needs no StorageClass any more.
-    is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
+    is_up = any(as_dict(pod.get("spec")).get("nodeName") for pod in facts.list_objects(ObjectKind.HUB_PODS))
     if requirements.database_class is not None and not is_up:
         volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
@@ -351,7 +351,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
 
 def _find_storage_classes(facts: ClusterFacts, name: str) -> list[KubernetesObject]:
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
-    return [each for each in known if (get_object_name(each) == name if name else _is_default(each))]
+    return [found for found in known if (get_object_name(found) == name if name else _is_default(found))]
 
 
 def _is_default(storage_class: KubernetesObject) -> bool:

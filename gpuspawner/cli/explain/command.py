@@ -245,11 +245,11 @@ def _format_choice(choice: Document) -> Iterator[str]:
     if not (choice["kubespawner_override"] or choice["access"]):
         return
     for name, access in choice["access"].items():
-        names = [f"{kind} {each}" for kind in ("group", "user") for each in access[f"allowed_{kind}s"]]
+        names = [f"{kind} {member}" for kind in ("group", "user") for member in access[f"allowed_{kind}s"]]
         yield f"For: {name}: {', '.join(names)}"
     for kind in ("limits", "requests"):
         amounts = (choice["resources"].get(kind) or {}).items()
-        yield f"Container: {kind} {', '.join(f'{name} {_format_amount(each)}' for name, each in amounts) or 'none'}"
+        yield f"Container: {kind} {', '.join(f'{name} {_format_amount(amount)}' for name, amount in amounts) or 'none'}"
     for trait, value in choice["kubespawner_override"].items():
         yield f"Pod: {trait.replace('_', ' ')} {_format_value(value)}"
 
@@ -265,7 +265,7 @@ def _format_amount(amount: object) -> str:
 
 
 def _format_value(value: object) -> str:
-    if isinstance(value, Mapping) and not any(isinstance(each, Mapping | list) for each in value.values()):
+    if isinstance(value, Mapping) and not any(isinstance(part, Mapping | list) for part in value.values()):
         return ", ".join(f"{key}={each}" for key, each in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 

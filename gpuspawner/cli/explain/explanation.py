@@ -276,7 +276,9 @@ async def _find_nearest(
         return ()
     catalog = offer.catalog
     found = await find_startable_alternatives(spawner, offer, selection=selection, reach=allowed.catalog)
-    return tuple(each for each in (build_options(other, catalog) for other in found) if _is_allowed(each, allowed))
+    return tuple(
+        options for options in (build_options(other, catalog) for other in found) if _is_allowed(options, allowed)
+    )
 
 
 def _is_allowed(options: object, allowed: Allowance) -> bool:

@@ -184,7 +184,7 @@ def format_report(document: Document, paint: Paint) -> Iterator[str]:
 
 async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     async with open_cluster_viewer(arguments) as viewer:
-        notes.writelines(f"note: {each}\n" for each in list_unread_settings(viewer.values.chart))
+        notes.writelines(f"note: {sentence}\n" for sentence in list_unread_settings(viewer.values.chart))
         rights = await check_granted_rights(viewer.cluster) if viewer.cluster.account else None
         if arguments.watch:
             await _watch(viewer, arguments, rights=rights, out=out)

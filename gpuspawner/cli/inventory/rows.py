@@ -245,7 +245,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
     resources = {gpu.resource for gpu in types}
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     free = occupancy.get_free(node.name) if occupancy is not None else None
-    for name in sorted(each for each in names if each in resources or find_vendor(each) is not None):
+    for name in sorted(name for name in names if name in resources or find_vendor(name) is not None):
         own = [gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels)]
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):

@@ -436,7 +436,9 @@ def _list_privileged(config: Config) -> Iterator[str]:
         as_dict(get_configured_trait(config, "container_security_context")),
         as_dict(notebook.get("securityContext") or notebook.get("security_context")),
     )
-    if get_configured_trait(config, "privileged") is True or any(each.get("privileged") is True for each in contexts):
+    if get_configured_trait(config, "privileged") is True or any(
+        context.get("privileged") is True for context in contexts
+    ):
         yield _NOTEBOOK
     pod = as_dict(get_configured_trait(config, "extra_pod_config"))
     for found in (
@@ -475,6 +477,6 @@ def _list_secret_names(values: Mapping[str, Any], config: Config) -> Iterator[st
 
 def _list_names(raw: object) -> Iterator[str]:
     entries: Iterable[object] = raw if isinstance(raw, list) else [raw]
-    for each in entries:
-        if name := as_text(each) or as_text(as_dict(each).get("name")):
+    for entry in entries:
+        if name := as_text(entry) or as_text(as_dict(entry).get("name")):
             yield name

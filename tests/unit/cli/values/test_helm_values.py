@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -102,25 +101,9 @@ def test_a_file_without_values_is_refused_by_its_place(tmp_path: Path, text: str
     assert refused.value.field == f"{file}:{place}"
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path):
-    file = tmp_path / "0.yaml"
-    file.write_bytes(b"a: \xff")
-    values = read_values([str(file)])
-    assert ([flaw.message for flaw in values.flaws], values.is_read) == (
-        ["is no text in UTF-8: byte 4 fits nowhere"],
-        False,
-    )
-
-
 def test_every_file_that_cannot_be_read_is_reported(tmp_path: Path):
     assert len(read_values(files(tmp_path, "a: [", "b: 1", "c: {")).flaws) == 2
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path):
     assert load_values(files(tmp_path, "", "# nothing")).settings == {}
-
-
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1")))
-    values = load_values(["-"])
-    assert (values.merged, values.locate(("a",))) == ({"a": 1}, FilePosition("<stdin>", 1, 4))
