@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from kubernetes_asyncio.client import ApiClient
@@ -51,40 +51,56 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError
 
-_HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
-_FAILURE_EVENTS_QUERY = {"fieldSelector": "reason=Failed"}
-"""Query for kubelet's events about containers that it cannot start, and about images that it cannot pull."""
-_LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
-"""Query for the Leases of schedulers; it excludes the namespace kube-node-lease, which has a Lease for each node."""
+_EVENTS = "/api/v1/namespaces/{}/events"
+_PODS = "/api/v1/namespaces/{}/pods"
 
-_AUTOSCALER_EVENTS_QUERY = {"fieldSelector": "source=cluster-autoscaler"}
-_AUTOSCALER_STATUS_QUERY = {"fieldSelector": "metadata.name=cluster-autoscaler-status"}
-"""Query for the ConfigMap in which the cluster-autoscaler writes its status, also if it runs outside the cluster
-(https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md)."""
 
-_CLUSTER_PATHS = {
-    ObjectKind.NODES: ("/api/v1/nodes",),
-    ObjectKind.DAEMON_SETS: ("/apis/apps/v1/daemonsets",),
-    ObjectKind.DEPLOYMENTS: ("/apis/apps/v1/deployments",),
-    ObjectKind.RUNTIME_CLASSES: ("/apis/node.k8s.io/v1/runtimeclasses",),
-    ObjectKind.PRIORITY_CLASSES: ("/apis/scheduling.k8s.io/v1/priorityclasses",),
-    ObjectKind.STORAGE_CLASSES: ("/apis/storage.k8s.io/v1/storageclasses",),
-    ObjectKind.DEVICE_CLASSES: ("/apis/resource.k8s.io/v1/deviceclasses",),
-    ObjectKind.RESOURCE_SLICES: ("/apis/resource.k8s.io/v1/resourceslices",),
-    ObjectKind.NODE_POOLS: ("/apis/karpenter.sh/v1/nodepools",),
-    **{kind: (f"/apis/admissionregistration.k8s.io/v1/{kind}",) for kind in WEBHOOK_KINDS},
-    **{
-        kind: tuple(f"/apis/kueue.x-k8s.io/{version}/{kind}" for version in ("v1beta2", "v1beta1"))
-        for kind in KUEUE_KINDS
-    },
-}
-"""Kind of object → API paths; the reader uses the first path that the API server serves."""
+class _Source(NamedTuple):
+    """Where the API server has the objects of a kind; ``{}`` stands for the servers' namespace.
 
-_NAMESPACED_PATHS = {
-    ObjectKind.QUOTAS: ("/api/v1/namespaces/{}/resourcequotas",),
-    ObjectKind.LIMIT_RANGES: ("/api/v1/namespaces/{}/limitranges",),
-    ObjectKind.LOCAL_QUEUES: tuple(
-        f"/apis/kueue.x-k8s.io/{version}/namespaces/{{}}/localqueues" for version in ("v1beta2", "v1beta1")
+    :param paths: paths of lists in the API; the reader uses the first one that the API server serves.
+    :param query: selector of the wanted objects.
+    :param names_only: request only the objects' metadata.
+    """
+
+    paths: tuple[str, ...]
+    query: tuple[str, str] | None = None
+    names_only: bool = False
+
+
+def _list_kueue_paths(resource: str) -> tuple[str, ...]:
+    return tuple(f"/apis/kueue.x-k8s.io/{version}/{resource}" for version in ("v1beta2", "v1beta1"))
+
+
+_SOURCES: Mapping[ObjectKind, _Source] = {
+    ObjectKind.NODES: _Source(("/api/v1/nodes",)),
+    ObjectKind.DAEMON_SETS: _Source(("/apis/apps/v1/daemonsets",)),
+    ObjectKind.DEPLOYMENTS: _Source(("/apis/apps/v1/deployments",)),
+    ObjectKind.RUNTIME_CLASSES: _Source(("/apis/node.k8s.io/v1/runtimeclasses",)),
+    ObjectKind.PRIORITY_CLASSES: _Source(("/apis/scheduling.k8s.io/v1/priorityclasses",)),
+    ObjectKind.STORAGE_CLASSES: _Source(("/apis/storage.k8s.io/v1/storageclasses",)),
+    ObjectKind.DEVICE_CLASSES: _Source(("/apis/resource.k8s.io/v1/deviceclasses",)),
+    ObjectKind.RESOURCE_SLICES: _Source(("/apis/resource.k8s.io/v1/resourceslices",)),
+    ObjectKind.NODE_POOLS: _Source(("/apis/karpenter.sh/v1/nodepools",)),
+    **{kind: _Source((f"/apis/admissionregistration.k8s.io/v1/{kind}",)) for kind in WEBHOOK_KINDS},
+    **{kind: _Source(_list_kueue_paths(kind)) for kind in KUEUE_KINDS},
+    ObjectKind.LOCAL_QUEUES: _Source(_list_kueue_paths("namespaces/{}/localqueues")),
+    ObjectKind.QUOTAS: _Source(("/api/v1/namespaces/{}/resourcequotas",)),
+    ObjectKind.LIMIT_RANGES: _Source(("/api/v1/namespaces/{}/limitranges",)),
+    ObjectKind.NAMESPACES: _Source(("/api/v1/namespaces",), ("fieldSelector", "metadata.name={}"), names_only=True),
+    ObjectKind.PODS: _Source((_PODS,)),
+    ObjectKind.HUB_PODS: _Source((_PODS,), ("labelSelector", "app=jupyterhub,component=hub")),
+    # Kubelet's events about containers that it cannot start, and about images that it cannot pull.
+    ObjectKind.FAILURE_EVENTS: _Source((_EVENTS,), ("fieldSelector", "reason=Failed")),
+    ObjectKind.AUTOSCALER_EVENTS: _Source((_EVENTS,), ("fieldSelector", "source=cluster-autoscaler"), names_only=True),
+    # The ConfigMap in which the cluster-autoscaler writes its status, also if it runs outside the cluster
+    # (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md).
+    ObjectKind.AUTOSCALER_STATUS: _Source(
+        ("/api/v1/namespaces/kube-system/configmaps",), ("fieldSelector", "metadata.name=cluster-autoscaler-status")
+    ),
+    # The Leases of schedulers; kube-node-lease has a Lease for each node.
+    ObjectKind.LEASES: _Source(
+        ("/apis/coordination.k8s.io/v1/leases",), ("fieldSelector", "metadata.namespace!=kube-node-lease")
     ),
 }
 
@@ -203,27 +219,12 @@ def _list_permissions_to_check(facts: ClusterFacts) -> tuple[Permission, ...]:
 
 
 async def _read_all(reader: FactReader, namespace: str) -> None:
-    await asyncio.gather(
-        *(reader.read_kind(kind, paths) for kind, paths in _CLUSTER_PATHS.items()),
-        *(reader.read_kind(kind, [path.format(namespace) for path in paths])
-          for kind, paths in _NAMESPACED_PATHS.items()),
-        reader.read_named(ObjectKind.NAMESPACES, [namespace], path="/api/v1/namespaces"),
-        reader.read_kind(ObjectKind.PODS, [f"/api/v1/namespaces/{namespace}/pods"]),
-        reader.read_kind(
-            ObjectKind.FAILURE_EVENTS, [f"/api/v1/namespaces/{namespace}/events"], query=_FAILURE_EVENTS_QUERY
-        ),
-        reader.read_kind(
-            ObjectKind.AUTOSCALER_STATUS, ["/api/v1/namespaces/kube-system/configmaps"], query=_AUTOSCALER_STATUS_QUERY
-        ),
-        reader.read_kind(
-            ObjectKind.AUTOSCALER_EVENTS,
-            [f"/api/v1/namespaces/{namespace}/events"],
-            query=_AUTOSCALER_EVENTS_QUERY,
-            names_only=True,
-        ),
-        reader.read_kind(ObjectKind.LEASES, ["/apis/coordination.k8s.io/v1/leases"], query=_LEASES_QUERY),
-        reader.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY),
-    )  # fmt: skip
+    requests = []
+    for kind, source in _SOURCES.items():
+        paths = [path.format(namespace) for path in source.paths]
+        query = {source.query[0]: source.query[1].format(namespace)} if source.query else None
+        requests.append(reader.read_kind(kind, paths, query=query, names_only=source.names_only))
+    await asyncio.gather(*requests)
 
 
 async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
