@@ -287,7 +287,7 @@ ROWS: Mapping[str, Row] = {
 
 LIMITS: Mapping[str, Bounds] = {
     "largest_package": Bounds(high=15),
-    "modules": Bounds(high=189),
+    "modules": Bounds(high=188),
     "median_lines": Bounds(low=140, high=260),
     "small_modules": Bounds(high=0),
     "circles": Bounds(high=0),
@@ -303,7 +303,7 @@ LIMITS: Mapping[str, Bounds] = {
     "vague_words": Bounds(high=0.5),
     "rows_without_ids": Bounds(high=0),
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=47_100, high=47_300),
+    "lines": Bounds(low=47_000, high=47_200),
 }
 """The bounds that the code keeps on every run of the tests. They are to become the goals."""
 

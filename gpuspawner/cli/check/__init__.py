@@ -7,8 +7,7 @@ message. The package reads no cluster and changes nothing.
 - ``settings_errors``: values that keep the hub from starting.
 - ``profile_errors``: profiles of a ``profile_list`` that KubeSpawner cannot show or start.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
-- ``settings_warnings``: unknown GPU types, images that no node could pull.
-- ``type_warnings``: GPU types that no server can use, and images without a CUDA version.
+- ``settings_warnings``: GPU types that no server can use or that nothing defines, images without a CUDA version.
 - ``chart_warnings``: values of zero-to-jupyterhub that contradict gpuspawner.
 """
 

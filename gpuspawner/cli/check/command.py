@@ -24,8 +24,7 @@ from gpuspawner.cli.check.chart_warnings import (
 from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
 from gpuspawner.cli.check.profile_errors import find_profile_mistakes
 from gpuspawner.cli.check.settings_errors import find_broken_sections, find_redundant_nulls, find_setting_errors
-from gpuspawner.cli.check.settings_warnings import find_unknown_slugs, find_unpullable_images
-from gpuspawner.cli.check.type_warnings import find_type_warnings
+from gpuspawner.cli.check.settings_warnings import find_settings_warnings
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
 from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
@@ -79,12 +78,7 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
     settings = Settings.parse(merge_settings(values))
     configured = settings.build_configured()
-    problems = (
-        *find_type_warnings(values, configured),
-        *find_unknown_slugs(settings.model),
-        *find_unpullable_images(settings.model),
-    )
-    yield from locate_problems(problems, values, severity=Severity.WARNING)
+    yield from locate_problems(find_settings_warnings(values, settings), values, severity=Severity.WARNING)
     yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)
 
