@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -99,3 +101,28 @@ async def view_cluster_once(arguments: argparse.Namespace) -> ClusterView:
     """Return the state of the cluster at one moment."""
     async with open_cluster_viewer(arguments) as viewer:
         return await viewer.read_view()
+
+
+class Call:
+    """A command in front of the server; ``COMMAND`` of the test's module names it, ``VALUES`` its usual values."""
+
+    def __init__(self, module: Any, kubeconfig: str, folder: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.notes = io.StringIO()
+        self._command, self._values = module.COMMAND, getattr(module, "VALUES", None)
+        self._folder = folder
+
+    async def __call__(self, *arguments: str, values: Any = None) -> tuple[int, str]:
+        """Return exit code and output; the command has a loop of its own, so it runs beside the server's."""
+        parser = argparse.ArgumentParser()
+        self._command.configure(parser)
+        given = calls(self.kubeconfig, self._folder, self._values if values is None else values)
+        out, self.notes = io.StringIO(), io.StringIO()
+        run = self._command.run
+        code = await asyncio.to_thread(run, parser.parse_args([*given, *arguments]), out=out, notes=self.notes)
+        return code, out.getvalue()
+
+
+@pytest.fixture
+def call(request: pytest.FixtureRequest, kubeconfig: str, tmp_path: Path) -> Call:
+    return Call(request.module, kubeconfig, tmp_path)

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import argparse
-import asyncio
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,12 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.cli.explain.command import configure, run
+from gpuspawner.cli.explain import command
 from gpuspawner.cli.main import main
 from gpuspawner.core.errors import SettingsError
-from tests.unit.cli.conftest import calls, settings, written_kubeconfig
+from tests.unit.cli.conftest import Call, settings, written_kubeconfig
 from tests.unit.kube.watch_server import WatchServer
 
+COMMAND = command
 VALUES = settings(
     images={"lab": {"image": "registry.example/lab:1"}, "torch": {"image": "registry.example/torch:1"}},
     custom_images={"allowed": True},
@@ -24,28 +22,6 @@ VALUES = settings(
     presets={"big": {"display_name": "Big", "gpu": "a100-80gb", "gpu_count": 2}},
     policy={"default": {"max_gpus": 1}},
 )
-
-
-class Call:
-    """The command in front of a server."""
-
-    def __init__(self, kubeconfig: str, folder: Path) -> None:
-        self.kubeconfig = kubeconfig
-        self._folder = folder
-
-    async def __call__(self, *arguments: str, values: Any = VALUES) -> tuple[int, str]:
-        """Return exit code and output; the command has a loop of its own, so it runs beside the server's."""
-        parser = argparse.ArgumentParser()
-        configure(parser)
-        parsed = parser.parse_args([*calls(self.kubeconfig, self._folder, values), *arguments])
-        out = io.StringIO()
-        code = await asyncio.to_thread(run, parsed, out=out, notes=io.StringIO())
-        return code, out.getvalue()
-
-
-@pytest.fixture
-def call(kubeconfig: str, tmp_path: Path) -> Call:
-    return Call(kubeconfig, tmp_path)
 
 
 async def asked(call: Call, *arguments: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuspawner.cli.explain import command
 from gpuspawner.cli.main import main
-from tests.unit.cli.conftest import calls, settings
-from tests.unit.cli.explain.test_command import Call
+from tests.unit.cli.conftest import Call, calls, settings
 
+COMMAND = command
 VALUES = settings(
     images={
         "lab": {
@@ -33,11 +34,6 @@ VALUES = settings(
 )
 
 
-@pytest.fixture
-def call(kubeconfig: str, tmp_path: Path) -> Call:
-    return Call(kubeconfig, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -54,7 +50,7 @@ def call(kubeconfig: str, tmp_path: Path) -> Call:
     ids=["user", "group", "other", "field", "no_preset"],
 )
 async def test_a_preset_is_explained_for_a_person(call: Call, arguments: list[str], code: int, words: str):
-    found, output = await call(*arguments, values=VALUES)
+    found, output = await call(*arguments)
     assert (code, True) == (found, words in output), output
 
 
@@ -83,7 +79,7 @@ async def test_a_preset_is_explained_for_a_person(call: Call, arguments: list[st
     ids=["override", "users"],
 )
 async def test_what_an_image_sets_and_who_may_have_it_is_printed(call: Call, arguments: list[str], lines: list[str]):
-    _, output = await call(*arguments, values=VALUES)
+    _, output = await call(*arguments)
     assert lines == [line for line in output.splitlines() if line.startswith(("For:", "Container:", "Pod:"))]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuspawner.cli.explain import command
 from gpuspawner.cli.main import main
-from tests.unit.cli.explain.test_command import Call
+from tests.unit.cli.conftest import Call
 from tests.unit.kube.watch_server import WatchServer
 
 A100 = "NVIDIA-A100-SXM4-80GB"
@@ -48,10 +48,7 @@ VALUES: dict[str, Any] = {
     "hub": {"config": {"JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"}}},
 }
 
-
-@pytest.fixture
-def call(kubeconfig: str, tmp_path: Path) -> Call:
-    return Call(kubeconfig, tmp_path)
+COMMAND = command
 
 
 @pytest.mark.parametrize(
@@ -71,14 +68,14 @@ def call(kubeconfig: str, tmp_path: Path) -> Call:
     ],
 )
 async def test_a_profile_is_explained_as_a_choice_of_fields_is(call: Call, arguments: list[str], code: int, words: str):
-    found, output = await call(*arguments, values=VALUES)
+    found, output = await call(*arguments)
     assert (code, True) == (found, words in output), output
 
 
 async def test_a_quota_of_the_namespace_refuses_a_profile_without_a_named_user_as_well(call: Call, server: WatchServer):
     amounts = {"requests.nvidia.com/gpu": "0"}
     server.put("/api/v1/namespaces/jhub/resourcequotas", {"metadata": {"name": "gpus"}, "status": {"hard": amounts}})
-    found, output = await call("--profile", "one", values=VALUES)
+    found, output = await call("--profile", "one")
     assert (found, "Refused (namespace_quota): " in output) == (1, True), output
 
 
@@ -196,7 +193,7 @@ def test_a_wrong_call_is_2(arguments: list[str], capsys: pytest.CaptureFixture[s
 
 
 async def test_the_pod_is_kubespawners_with_what_it_asks_for_in_annotations(call: Call):
-    _, output = await call("--profile", "one", "--manifest", "--output", "json", values=VALUES)
+    _, output = await call("--profile", "one", "--manifest", "--output", "json")
     pod = json.loads(output)["manifest"]
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
     assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": A100}

@@ -1,45 +1,21 @@
 from __future__ import annotations
 
-import argparse
 import asyncio
-import io
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from gpuspawner.cli.inventory.command import configure, run
+from gpuspawner.cli.inventory import command
 from gpuspawner.cli.main import main
-from tests.unit.cli.conftest import calls, gpu_node, gpu_pod, settings, written_kubeconfig
+from tests.unit.cli.conftest import Call, gpu_node, gpu_pod, settings, written_kubeconfig
 from tests.unit.kube.watch_server import NODES, PODS, REVIEWS, WatchServer
 
-
-class Call:
-    """The command in front of a server."""
-
-    def __init__(self, kubeconfig: str, folder: Path) -> None:
-        self.kubeconfig = kubeconfig
-        self.notes = io.StringIO()
-        self._folder = folder
-
-    async def __call__(self, *arguments: str, values: Any = None) -> tuple[int, str]:
-        """Return exit code and output; the command has a loop of its own, so it runs beside the server's."""
-        parser = argparse.ArgumentParser()
-        configure(parser)
-        parsed = parser.parse_args([*calls(self.kubeconfig, self._folder, values), *arguments])
-        out, self.notes = io.StringIO(), io.StringIO()
-        code = await asyncio.to_thread(run, parsed, out=out, notes=self.notes)
-        return code, out.getvalue()
-
-
-@pytest.fixture
-def call(kubeconfig: str, tmp_path: Path) -> Call:
-    return Call(kubeconfig, tmp_path)
+COMMAND = command
 
 
 async def test_a_table_has_the_types_and_with_nodes_the_nodes(call: Call):
