@@ -83,6 +83,7 @@ def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
         "gpuspawner/helm-values/rbac.yaml",
         "gpuspawner/helm-values/without-an-image.yaml",
         "gpuspawner/data/accelerators.json",
+        "gpuspawner/data/diagnoses.yaml",
         "gpuspawner/locale/de.mo",
         "gpuspawner/py.typed",
     ],
