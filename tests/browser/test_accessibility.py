@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
+from tests.browser.support.axe import complaints
 from tests.browser.support.person import Person
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.form_alone]
 
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CARD, TAKEN = "a100-40gb", "h100-80gb"
 
 Step = Callable[[Person], Awaitable[None]]
@@ -125,27 +123,13 @@ EACH_STATE = pytest.mark.parametrize(
 )
 
 
-async def complaints(person: Person) -> list[str]:
-    """Return what axe-core finds wrong with the form, each with where it is."""
-    await person.page.add_script_tag(path=AXE)
-    # Where the page ends, the bar covers nothing: axe-core counts a target that it half covers as too small.
-    await person.page.evaluate("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
-    found = await person.page.evaluate(
-        # The Start button stands in the form, and is the hub's, in the hub's colours.
-        """tags => axe.run({ include: '#gpuspawner-form', exclude: '.feedback-container' },
-                           { runOnly: tags, resultTypes: ['violations'] })""",
-        TAGS,
-    )
-    return [f"{rule['id']}: {', '.join(str(node['target']) for node in rule['nodes'])}" for rule in found["violations"]]
-
-
 @pytest.mark.window(color_scheme="light")
 @EACH_STATE
 async def test_nothing_is_wrong_in_light(person: Person, reach: Step) -> None:
     await person.log_in("reader")
     await reach(person)
 
-    assert await complaints(person) == []
+    assert await complaints(person.page) == []
 
 
 @pytest.mark.window(locale="zh-CN")
@@ -153,7 +137,7 @@ async def test_nothing_is_wrong_in_another_language(person: Person) -> None:
     await person.log_in("reader")
     await waiting(person)
 
-    assert await complaints(person) == []
+    assert await complaints(person.page) == []
 
 
 @pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
@@ -162,7 +146,7 @@ async def test_nothing_is_wrong_in_dark_and_narrow(person: Person, reach: Step) 
     await person.log_in("reader")
     await reach(person)
 
-    assert await complaints(person) == []
+    assert await complaints(person.page) == []
 
 
 @pytest.mark.smoke
@@ -170,7 +154,7 @@ async def test_something_that_is_wrong_would_be_found(person: Person) -> None:
     await person.log_in("reader")
     await person.page.evaluate("document.querySelector('label[for=gpuspawner-cpu]').remove()")
 
-    assert any(each.startswith("label:") for each in await complaints(person))
+    assert any(each.startswith("label:") for each in await complaints(person.page))
 
 
 @pytest.mark.window(forced_colors="active")

@@ -11,9 +11,7 @@ from playwright.async_api import Page, expect
 
 from gpuspawner.core.verdict.verdict import Outcome
 from tests.browser.support.offered import EARLIER, FINGER_PX, STILL, TYPES, WIDE, WITH_PRESETS, Form, Site
-from tests.browser.support.person import Person
 from tests.browser.support.site import serving, sign_in
-from tests.browser.test_accessibility import complaints
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
 
@@ -70,18 +68,6 @@ async def test_a_type_its_verdict_and_start_are_in_sight_together_after_one_acti
     await expect(form.part("verdict-text")).to_contain_text("Starts now")
     for found in (form.part("brief"), form.part("verdict-text"), form.start):
         await expect(found).to_be_in_viewport(ratio=1)
-
-
-@pytest.mark.window(viewport={"width": 320, "height": 256}, **STILL)
-async def test_where_there_is_little_height_it_stays_at_the_end_of_the_form(form: Form) -> None:
-    await form.open()
-    await expect(form.bar).not_to_be_in_viewport()
-
-    await form.start.scroll_into_view_if_needed()
-
-    await expect(form.start).to_be_in_viewport(ratio=1)
-    assert (await form.box(form.bar))["height"] <= MOST_PX
-    assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 HIDDEN = """() => {
@@ -196,25 +182,6 @@ async def test_what_opens_is_in_sight_above_the_bar(form: Form, size: tuple[int,
 
 
 @WIDE
-async def test_the_headings_are_the_decisions_in_their_order(form: Form) -> None:
-    form.site.catalog, form.site.options = WITH_PRESETS, EARLIER
-    await form.open()
-
-    tree = await form.page.locator("#gpuspawner-form").aria_snapshot()
-
-    headings = [line.split('"')[1] for line in tree.splitlines() if "heading " in line]
-    assert headings[0] == "Presets"
-    assert [each for each in headings if each in {"CPU and memory", "More", "Your choice", "Customize"}] == [
-        "Customize",
-        "CPU and memory",
-        "More",
-        "Your choice",
-    ]
-    groups = await form.page.locator("#gpuspawner-custom > fieldset").evaluate_all("all => all.map(({ id }) => id)")
-    assert groups == ["gpuspawner-gpus", "gpuspawner-resources", "gpuspawner-images"]
-
-
-@WIDE
 async def test_a_picked_image_closes_no_type_and_a_picked_type_tells_at_the_images(form: Form) -> None:
     form.site.options = {"image": "no-gpu"}
     await form.open()
@@ -273,20 +240,6 @@ async def test_start_starts_the_first_preset_that_the_person_may_have(browser: A
         await context.close()
 
 
-@WIDE
-async def test_an_earlier_choice_marks_the_preset_that_it_equals_or_none(form: Form) -> None:
-    form.site.catalog = WITH_PRESETS
-    form.site.options = {"image": "image-1", "gpu": "gpu-2", "gpu_count": 1, "cpu": 4, "memory": "8G"}
-    await form.open()
-    await expect(form.page.locator(".gs-preset[aria-pressed=true]")).to_have_attribute("value", "one")
-
-    form.site.options = EARLIER
-    await form.page.reload()
-
-    await expect(form.page.locator(".gs-preset[aria-pressed=false]")).to_have_count(4)
-    await expect(form.part("brief")).to_have_text("2 × GPU 2")
-
-
 # -- status at a glance ------------------------------------------------------------------------------------------------
 
 ICON = """element => {
@@ -335,18 +288,6 @@ async def test_each_outcome_has_a_word_an_icon_of_its_shape_and_a_colour(
         assert len({colour for _, colour in found.values()}) == len(WORDS) - 1
 
 
-@WIDE
-async def test_presets_have_the_same_icons_as_the_verdict(form: Form) -> None:
-    form.site.catalog = WITH_PRESETS
-    await form.open()
-    outlooks = form.page.locator(".gs-preset .gs-outlook:not(:empty)")
-
-    shapes = {(await each.evaluate(ICON))[0] for each in await outlooks.all()}
-
-    assert len(shapes) == 3
-    assert (await form.part("verdict").evaluate(ICON))[0] in shapes
-
-
 # -- fingers and axe ---------------------------------------------------------------------------------------------------
 
 
@@ -367,25 +308,6 @@ async def test_buttons_are_large_enough_for_a_finger(form: Form) -> None:
 
     assert small == []
     assert (await form.box(form.start))["height"] >= FINGER_PX
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("outcome", WORDS, ids=lambda outcome: outcome.value)
-async def test_axe_finds_nothing_wrong_folded_and_unfolded(
-    browser: Any, site: Site, outcome: Outcome, scheme: str
-) -> None:
-    context = await browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 720})
-    try:
-        form = Form(await context.new_page(), site)
-        person = Person(form.page, "", "")
-        site.catalog, site.options, site.outcome = WITH_PRESETS, EARLIER, outcome
-        await form.open()
-        folded = await complaints(person)
-        await form.part("toggle").click()
-
-        assert [*folded, *await complaints(person)] == []
-    finally:
-        await context.close()
 
 
 # -- beside a Start that cannot start ----------------------------------------------------------------------------------

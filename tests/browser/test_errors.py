@@ -133,26 +133,3 @@ async def test_german_amounts_have_a_comma(person: Person, servers: Servers) -> 
         assert (limits["cpu"], limits["memory"]) == ("750m", str(3 * 1024**3 // 2))
     finally:
         servers.stop("komma")
-
-
-@pytest.mark.window(locale="de-DE", java_script_enabled=False)
-async def test_german_amounts_need_no_script(person: Person, servers: Servers) -> None:
-    try:
-        await person.log_in("ohne")
-        await person.pick("gpu", "")
-        await person.field("cpu").fill("0,5")
-        await person.field("memory").fill("1.000")
-        await person.start()
-        await expect(person.field("cpu")).to_have_value("0,5")
-        await expect(person.field("memory")).to_have_value("1.000")
-        await expect(person.page.locator("#gpuspawner-memory-error")).to_have_text(
-            "Das kann 1000 oder 1 heißen. Geben Sie ein, was Sie meinen."
-        )
-        await person.field("memory").fill("1,5")
-        await person.start()
-        await person.page.wait_for_url("**/hub/spawn-pending/**")
-
-        limits = servers.pods.of("ohne").spec.containers[0].resources.limits
-        assert (limits["cpu"], limits["memory"]) == ("500m", str(3 * 1024**3 // 2))
-    finally:
-        servers.stop("ohne")

@@ -12,6 +12,7 @@ import pytest
 from kubernetes.client import V1Pod
 from playwright.async_api import Locator, Page, Route, expect
 
+from tests.browser.support.axe import complaints
 from tests.browser.support.person import START_TIMEOUT_MS, Person
 from tests.browser.support.pictures import shoot
 from tests.cluster.support.servers import Servers
@@ -19,8 +20,6 @@ from tests.cluster.support.waiting import wait_for
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CARD, TAKEN = "a100-40gb", "h100-80gb"
 CHOICE = "JupyterLab · 2 CPUs · 3 GiB · 2 × A100 40 GB · up to 3 hours"
 OPTIONS = {"image": "jupyterlab", "cpu": 2, "memory": "3G", "gpu": CARD, "gpu_count": 2, "run_time": "3h"}
@@ -89,7 +88,7 @@ async def test_a_named_server_is_changed_by_keyboard_and_the_default_one_runs_on
         await expect(card(page, "lab")).to_contain_text(CHOICE)
         await expect(card(page)).to_contain_text("JupyterLab without GPU tools · 1 CPU · 1 GiB")
         await expect(card(page)).not_to_contain_text("A100")
-        assert await violations(page) == {}
+        assert await complaints(page, "#gpuspawner-servers") == []
 
         await person.tab_to("li[data-server=lab] button")
         await page.keyboard.press("Enter")
@@ -113,7 +112,7 @@ async def test_a_server_that_waits_says_when_its_time_begins_and_the_section_fol
         await person.log_in_to("/hub/home", "lisa")
         await expect(card(page).locator(".gs-state")).to_have_text("Starting")
         await expect(card(page)).to_contain_text("The time limit of 2 hours begins when the server gets a node.")
-        assert await violations(page) == {}
+        assert await complaints(page, "#gpuspawner-servers") == []
 
         await page.locator("#stop").click()  # JupyterHub's own button
 
@@ -138,7 +137,7 @@ async def test_a_stop_that_fails_says_so_and_can_be_tried_again(person: Person, 
     with servers.running({"bart": SMALL}):
         await person.log_in_to("/hub/home", "bart")
         await expect(card(page)).to_be_visible()
-        assert await violations(page) == {}
+        assert await complaints(page, "#gpuspawner-servers") == []
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await page.route("**/hub/api/users/bart/server?*", fail)
         for message in (
@@ -149,36 +148,3 @@ async def test_a_stop_that_fails_says_so_and_can_be_tried_again(person: Person, 
             await card(page).get_by_role("button").click()
             await expect(card(page).get_by_role("status")).to_have_text(message)
         assert (len(calls), page.url) == (3, f"{person.url}/hub/home")
-
-
-@pytest.mark.window(locale="de-DE", timezone_id="Asia/Tokyo")
-async def test_the_section_speaks_the_browsers_language_and_knows_its_time_zone(
-    person: Person, servers: Servers
-) -> None:
-    with servers.running({"otto": OPTIONS}):
-        await person.log_in_to("/hub/home", "otto")
-        end = end_of(servers.pods.of("otto")) + timedelta(hours=9)
-        await expect(card(person.page).locator(".gs-state")).to_have_text("Läuft")
-        await expect(card(person.page).locator("time")).to_contain_text(f"{end.hour:02}:{end.minute:02}")
-        await expect(card(person.page).get_by_role("button")).to_have_text("Stoppen und ändern")
-
-
-@pytest.mark.window(java_script_enabled=False)
-async def test_without_a_script_the_end_is_shown_in_utc_and_no_button_is_there(
-    person: Person, servers: Servers
-) -> None:
-    with servers.running({"scriptless": OPTIONS}):
-        await person.log_in_to("/hub/home", "scriptless")
-        end = end_of(servers.pods.of("scriptless"))
-        await expect(card(person.page).locator("time")).to_contain_text(f"{end:%H:%M} UTC, in 2 h")
-        await expect(card(person.page).get_by_role("link", name="Open Default server")).to_be_visible()
-        await expect(card(person.page).locator("button")).to_be_hidden()
-
-
-async def violations(page: Page) -> dict[str, list[str]]:
-    """Return what axe finds wrong in the section, by rule."""
-    await page.add_script_tag(path=AXE)
-    result = await page.evaluate(
-        "tags => axe.run('#gpuspawner-servers', { runOnly: { type: 'tag', values: tags } })", TAGS
-    )
-    return {each["id"]: [node["html"] for node in each["nodes"]] for each in result["violations"]}

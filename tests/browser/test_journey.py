@@ -40,65 +40,6 @@ async def test_from_login_to_a_notebook_cell_that_prints_the_chosen_gpus(person:
         servers.stop("ada")
 
 
-@pytest.mark.smoke
-async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Person) -> None:
-    await person.log_in("grace")
-    await person.field("cpu").fill("1.5")
-    await person.field("memory").fill("2")
-    await person.pick("gpu", CARD)
-    await person.field("gpu_count").fill("3")
-
-    sentence = person.page.locator("#gpuspawner-sentence")
-
-    await expect(sentence).to_have_text("JupyterLab · 1.5 CPUs · 2 GiB RAM · 3 × A100 40 GB · up to 4 hours")
-
-
-@pytest.mark.smoke
-async def test_a_preset_fills_in_the_form(person: Person) -> None:
-    await person.log_in("grace")
-
-    await person.page.get_by_role("button", name="Training").click()
-
-    await expect(person.choice("gpu", CARD)).to_be_checked()
-    await expect(person.field("gpu_count")).to_have_value("4")
-    await expect(person.field("memory")).to_have_value("8")
-
-
-async def test_a_simulated_type_says_so_and_shows_that_none_is_free(person: Person) -> None:
-    await person.log_in("grace")
-
-    row = person.row("gpu", "h100-80gb")
-
-    await expect(row).to_contain_text("Simulated")
-    await expect(row).to_contain_text(re.compile("(0|none) of 8 free", re.IGNORECASE))
-
-
-async def test_types_found_by_their_labels_stand_beside_the_administrators(person: Person) -> None:
-    await person.log_in("grace")
-
-    await expect(person.page.locator("#spawn_form")).to_contain_text(re.compile("MI300X"))
-    await expect(person.page.locator("#spawn_form")).to_contain_text(re.compile("1g.5gb", re.IGNORECASE))
-
-
-@pytest.mark.smoke
-async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(person: Person) -> None:
-    await person.log_in("grace")
-    await person.pick("image", "jupyterlab")
-    await person.field("cpu").fill("1.1")
-    await person.field("memory").fill("4")
-    await person.pick("gpu", CARD)
-    await person.field("gpu_count").fill("2")
-
-    await person.start()
-
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.25")
-    assert await person.field("cpu").get_attribute("aria-invalid") == "true"
-    await expect(person.field("cpu")).to_have_value("1.1")
-    await expect(person.field("memory")).to_have_value("4")
-    await expect(person.choice("gpu", CARD)).to_be_checked()
-    await expect(person.field("gpu_count")).to_have_value("2")
-
-
 @pytest.mark.parametrize("number", ["9999", "lots"])
 async def test_a_click_that_leaves_a_wrong_number_arrives(person: Person, number: str) -> None:
     """The message at the number moves what stands below it."""
@@ -113,13 +54,6 @@ async def test_a_click_that_leaves_a_wrong_number_arrives(person: Person, number
 
     await expect(person.choice("gpu", "")).to_be_checked()
     await expect(person.page.locator("#gpuspawner-memory-error")).to_be_visible()
-
-
-async def test_an_emptied_number_is_reported_at_its_field(person: Person) -> None:
-    await person.log_in("emptier")
-    await person.field("cpu").fill("")
-    await person.field("cpu").blur()
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("Enter a number")
 
 
 async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script(person: Person) -> None:

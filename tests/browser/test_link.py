@@ -11,10 +11,10 @@ from playwright.async_api import Dialog, Locator, Page, expect
 
 from gpuspawner.core.catalog.model import CustomImages
 from gpuspawner.core.errors import Problem
+from tests.browser.support.axe import complaints
 from tests.browser.support.offered import CATALOG, STILL, Form, Site
 from tests.browser.support.person import Person
 from tests.browser.support.site import serving
-from tests.browser.test_accessibility import complaints
 from tests.cluster.support.servers import Servers
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -128,7 +128,7 @@ async def test_what_a_link_starts_is_in_sight_and_a_foreign_image_stands_out(for
     await expect(facts(form).first).to_be_in_viewport(ratio=1)
     await expect(form.page.locator(".gs-foreign")).to_have_count(1)
     if scheme != "plain":
-        assert await complaints(Person(form.page, "", "")) == []
+        assert await complaints(form.page) == []
         assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 

@@ -10,10 +10,10 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.support import many, sight
+from tests.browser.support.axe import complaints
 from tests.browser.support.form_site import FormSite, Reader, fill, form_site
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
-from tests.browser.test_accessibility import complaints
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -130,20 +130,6 @@ async def test_a_named_gpu_is_picked_with_two_actions(finder: Person, written: s
 
 
 @pytest.mark.window(viewport=SCREEN)
-async def test_a_named_image_is_picked_with_two_actions(finder: Person) -> None:
-    await finder.log_in("ada")
-
-    await search(finder, "Find an image").fill("GEOD")
-    await expect(said(finder, "images")).to_have_text("2 of 20 shown")  # the one that is picked stays
-    await finder.row("image", "image-8").click()
-
-    await expect(finder.page.locator("#gpuspawner-sentence")).to_contain_text("Géodesy · ")
-    await search(finder, "Find an image").fill("nothing like it")
-    await expect(said(finder, "images")).to_have_text("Nothing found. Shown: your choice.")
-    assert await shown(finder, "image") == ["image-8"]
-
-
-@pytest.mark.window(viewport=SCREEN)
 async def test_rows_found_by_search_start(finder: Person, site: FormSite) -> None:
     await finder.log_in("quick-finder")
     await search(finder, "Find an image").fill("torch")
@@ -213,47 +199,6 @@ async def test_the_picked_row_stays_in_sight(finder: Person) -> None:
     await expect(finder.row("gpu", "h100").locator("+ .gs-count")).to_be_visible()
 
 
-@pytest.mark.window(viewport=SCREEN)
-async def test_free_types_come_first_then_larger_memory_or_the_order_of_the_list(finder: Person) -> None:
-    await finder.log_in("ada")
-    await unfold(finder)
-    assert (await shown(finder))[:7] == [
-        *("h200", "a100-80gb", "l40s", "a100-40gb", "slice-large", "slice-small", "slice-medium"),
-    ]
-
-    await finder.page.get_by_label("Order of the GPUs").select_option("As listed")
-    assert (await shown(finder))[:7] == [
-        *("h200", "h100", "a100-80gb", "a100-40gb", "slice-small", "slice-medium", "slice-large"),
-    ]
-
-
-@pytest.mark.window(viewport=SCREEN)
-async def test_free_now_leaves_what_is_free(finder: Person) -> None:
-    await finder.log_in("ada")
-    free = finder.page.get_by_role("button", name="Free now")
-    await free.click()
-    await expect(free).to_have_attribute("aria-pressed", "true")
-
-    assert set(await shown(finder)) == {slug for slug, kind in many.KINDS.items() if kind.free} - many.UNAVAILABLE | {
-        "a100-40gb"
-    }
-    await free.click()
-    await expect(finder.row("gpu", "flex170")).to_be_visible()
-
-
-@pytest.mark.window(viewport=SCREEN)
-async def test_parts_of_a_card_stand_indented_under_it(finder: Person) -> None:
-    await finder.log_in("ada")
-    await unfold(finder)
-    rows = await shown(finder)
-    for card, parts in many.FAMILIES.items():
-        at = rows.index(card)
-        assert set(rows[at + 1 : at + 1 + len(parts)]) == parts
-        left = (await finder.choice("gpu", card).bounding_box() or {})["x"]
-        for part in parts:
-            assert (await finder.choice("gpu", part).bounding_box() or {})["x"] >= left + 12
-
-
 @pytest.mark.parametrize(
     "language",
     [pytest.param(tag, id=tag, marks=pytest.mark.window(viewport=SCREEN, locale=tag)) for tag in ("en", "de", "zh-CN")],
@@ -264,6 +209,21 @@ async def test_no_row_is_higher_than_two_lines(finder: Person, language: str) ->
     await unfold(finder)
 
     assert {slug: high for slug, high in (await heights(finder)).items() if high > MOST_PX} == {}
+
+
+@pytest.mark.parametrize(
+    ("slug", "label"),
+    [
+        pytest.param("h200", "Number of GPUs", id="full GPU"),
+        pytest.param("slice-small", "Number of slices", id="MIG slice"),
+        pytest.param("t4-shared", "Number of shared GPUs", id="shared GPU"),
+    ],
+)
+async def test_the_count_says_what_is_counted(finder: Person, slug: str, label: str) -> None:
+    await finder.log_in("ada")
+    await finder.pick("gpu", slug)
+
+    await expect(finder.field("gpu_count")).to_have_accessible_name(label)
 
 
 @pytest.mark.window(viewport={"width": 1000, "height": 900}, color_scheme="light")
@@ -321,38 +281,6 @@ async def test_the_state_of_a_row_has_a_shape_a_word_and_a_colour(finder: Person
     )
 
 
-@pytest.mark.parametrize(
-    ("slug", "label"),
-    [
-        pytest.param("h200", "Number of GPUs", id="full GPU"),
-        pytest.param("slice-small", "Number of slices", id="MIG slice"),
-        pytest.param("t4-shared", "Number of shared GPUs", id="shared GPU"),
-    ],
-)
-async def test_the_count_says_what_is_counted(finder: Person, slug: str, label: str) -> None:
-    await finder.log_in("ada")
-    await finder.pick("gpu", slug)
-
-    await expect(finder.field("gpu_count")).to_have_accessible_name(label)
-
-
-async def test_the_list_of_headings_shows_the_form(finder: Person) -> None:
-    await finder.log_in("ada")
-    names = await finder.page.locator("#gpuspawner-form :is(h2, h3)").all_inner_texts()
-
-    assert [name for name in names if name in {"Image", "GPU", "NVIDIA", "AMD", "Intel"}] != []
-    for name, level in (("Image", 2), ("GPU", 2), ("NVIDIA", 3), ("AMD", 3), ("Intel", 3)):
-        await expect(finder.page.get_by_role("heading", name=name, level=level, exact=True)).to_be_visible()
-
-
-@pytest.mark.window(java_script_enabled=False, viewport=SCREEN)
-async def test_without_javascript_all_rows_are_there_and_none_of_the_controls(finder: Person) -> None:
-    await finder.log_in("plain")
-
-    assert (len(await shown(finder)), len(await shown(finder, "image"))) == (len(many.KINDS), 20)
-    await expect(finder.page.locator(".gs-find :is(input, button, select)").first).to_be_hidden()
-
-
 async def as_loaded(_: Person) -> None:
     """Leave the form as it is."""
 
@@ -376,7 +304,7 @@ async def test_nothing_is_wrong_in_light(finder: Person, reach: Step) -> None:
     await finder.log_in("ada")
     await reach(finder)
 
-    assert await complaints(finder) == []
+    assert await complaints(finder.page) == []
 
 
 @pytest.mark.window(viewport=PHONE, color_scheme="dark")
@@ -385,4 +313,4 @@ async def test_nothing_is_wrong_in_dark_and_narrow(finder: Person, reach: Step) 
     await finder.log_in("ada")
     await reach(finder)
 
-    assert await complaints(finder) == []
+    assert await complaints(finder.page) == []

@@ -5,21 +5,20 @@ A small site of this test answers the page, so that each count is the test's to 
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
 from playwright.async_api import Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, UnitKind
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.verdict.availability import Availability, FreeShape
-from tests.browser.support.site import is_refresh, refreshed, render_open, serving
+from tests.browser.support.site import LiveSite, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(viewport={"width": 1280, "height": 1000})]
 
@@ -28,9 +27,6 @@ REFRESH_MS = 10_000
 PRODUCT = "nvidia.com/gpu.product"
 NAMES = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett"]
 NODE = FreeShape(cpu_millis=32_000, memory_bytes=256 * GIB, gpu_count=8)
-PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
-<form id="spawn_form" method="post">{}
-<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
 
 
 def gpu(slug: str, position: int) -> GPUType:
@@ -65,28 +61,21 @@ CATALOG = Catalog(
 
 
 @dataclass
-class Site:
-    """Answers as the hub does, for the choice in the header.
+class Site(LiveSite):
+    """A hub.
 
     :param taken: slugs of the types of which no GPU is free.
     """
 
     taken: set[str] = field(default_factory=set)
-    url: str = ""
 
-    async def answer(self, request: web.Request) -> web.Response:
-        choice = request.headers.get("Gpuspawner-Choice")
-        typed = {"image": "lab", **(json.loads(choice) if choice else {})}
-        counts = tuple(self._count(slug) for slug in CATALOG.gpus)
-        view = build_view(
+    def view(self, choice: dict[str, str] | None) -> FormView:
+        return build_view(
             CATALOG,
             Inventory(nodes=(), pods=(), age_s=0.0),
-            filled=fill_fields(CATALOG, typed=typed),
-            live=LiveState(availabilities=counts),
+            filled=fill_fields(CATALOG, typed={"image": "lab", **(choice or {})}),
+            live=LiveState(availabilities=tuple(self._count(slug) for slug in CATALOG.gpus)),
         )
-        if is_refresh(request):
-            return refreshed(request, view)
-        return web.Response(text=PAGE.format(render_open(view)), content_type="text/html")
 
     def _count(self, slug: str) -> Availability:
         is_free = slug not in self.taken
@@ -160,23 +149,6 @@ async def test_a_type_that_is_taken_stays_where_it_is_until_the_person_does_some
     assert "alpha" not in await shown(page)
 
 
-async def test_a_part_that_becomes_free_brings_its_card(page: Page, site: Site) -> None:
-    await opened(page, site, "juliett", "slice")
-    assert {"juliett", "slice"}.isdisjoint(await shown(page))
-
-    await news(page, site, "juliett")
-    assert (await shown(page))[-2:] == ["juliett", "slice"]
-
-
-async def test_a_search_is_kept_while_counts_change(page: Page, site: Site) -> None:
-    await opened(page, site, "bravo")
-    await page.get_by_role("searchbox").fill("bravo")
-    await news(page, site)
-
-    assert await shown(page) == ["bravo"]
-    await expect(page.get_by_role("searchbox")).to_have_value("bravo")
-
-
 async def test_where_nothing_is_found_the_list_says_what_is_still_shown_and_is_cleared_at_once(
     page: Page, site: Site
 ) -> None:
@@ -201,19 +173,6 @@ async def test_where_nothing_is_found_the_list_says_what_is_still_shown_and_is_c
     await expect(status).to_have_text("10 of 11 shown")
     await expect(page.get_by_role("button", name="1 more is in use now")).to_be_visible()
     await expect(clear).to_be_hidden()
-
-
-async def test_what_is_shown_and_what_is_in_use_add_up_also_after_one_is_picked(page: Page, site: Site) -> None:
-    await opened(page, site, "bravo", "juliett", "delta")
-    status = page.locator(".gs-find [role=status]")
-    await expect(status).to_have_text("9 of 11 shown")  # the card of a free part as well
-    await expect(page.get_by_role("button", name="2 more are in use now")).to_be_visible()
-
-    await page.get_by_role("button", name="2 more are in use now").click()
-    await page.locator("[value=delta]").check()
-    await page.get_by_role("button", name="1 more is in use now").click()
-
-    await expect(status).to_have_text("10 of 11 shown")
 
 
 async def test_picking_another_type_hides_none_under_the_pointer(page: Page, site: Site) -> None:

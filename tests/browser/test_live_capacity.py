@@ -7,7 +7,6 @@ and failure is the test's to choose. That the hub answers the same is for the te
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.availability import UNKNOWN_AVAILABILITY, Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.browser.support.site import is_refresh, refreshed, render_open, serving
+from tests.browser.support.site import LiveSite, is_refresh, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -59,13 +58,12 @@ def available(free: int, *, healthy: int = 8) -> Availability:
 
 
 @dataclass
-class Site:
-    """Answers as the hub does: the form for the choice in the header, or whatever the test wants.
+class Site(LiveSite):
+    """A hub with a node of each type.
 
     :param is_counted: whether the hub knows the counts of any GPU type.
-    :param again_s: after how many seconds an open form is to ask again.
-    :param asked: the choices that were asked about, in order; None for a page that was opened.
     :param answers: status and bytes of each answer to an open form.
+    :param queries: of all requests, in order.
     """
 
     free: int = 3
@@ -74,28 +72,20 @@ class Site:
     status: int = 200
     is_running: bool = False
     is_counted: bool = True
-    again_s: float = 10.0
     offered: Catalog = CATALOG
-    asked: list[dict[str, str] | None] = field(default_factory=list)
     answers: list[tuple[int, int]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
-    url: str = ""
 
     async def answer(self, request: web.Request) -> web.Response:
-        choice = request.headers.get("Gpuspawner-Choice")
-        self.asked.append(None if choice is None else json.loads(choice))
         self.queries.append(request.query_string)
         if self.is_running:
             raise web.HTTPFound("/user/ada/lab")
-        if self.status == 200 and is_refresh(request):
-            answer = refreshed(request, self.view(self.asked[-1]), again_s=self.again_s)
+        if self.status != 200:
+            return web.Response(text="no form", status=self.status)
+        answer = await super().answer(request)
+        if is_refresh(request):
             self.answers.append((answer.status, answer.content_length or 0))
-            return answer
-        html = self.form(self.asked[-1]) if self.status == 200 else "no form"
-        return web.Response(text=PAGE.format(html), status=self.status, content_type="text/html")
-
-    def form(self, choice: dict[str, str] | None) -> str:
-        return render_open(self.view(choice))
+        return answer
 
     def view(self, choice: dict[str, str] | None) -> FormView:
         typed = choice or {"gpu": "a100", "gpu_count": "1"}
@@ -127,11 +117,6 @@ class Site:
         if selection.gpu == "a100" and selection.gpu_count > self.free:
             return Verdict(outcome=Outcome.WAITS, reason=f"{self.free} of 8 are free.", ahead=2)
         return Verdict(outcome=Outcome.NOW, places=self.places, places_exact=True)
-
-
-PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
-<form id="spawn_form" method="post">{}
-<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -190,12 +175,6 @@ async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page)
     assert (free, broken) == ("37.5%", "12.5%")
 
 
-async def test_what_can_never_start_is_disabled_and_says_why_and_nothing_else_is(opened: Page) -> None:
-    await expect(opened.locator("input[name=gpu][value=h100]")).to_be_disabled()
-    await expect(about(opened, 2).locator(".gs-reason")).to_have_text("The cluster has no node with this GPU.")
-    assert await opened.locator("input[name=gpu]:disabled").count() == 1
-
-
 async def test_the_verdict_follows_the_count_without_a_request(opened: Page, site: Site) -> None:
     await count(opened).fill("5")
 
@@ -214,14 +193,6 @@ async def test_the_server_says_it_exactly_once_the_choice_has_settled(opened: Pa
     await expect(verdict(opened)).to_contain_text("2 servers are ahead of yours.")
     sent = {"image": "lab", "cpu": "2", "memory": "8", "gpu": "a100", "gpu_count": "5"}
     assert site.asked == [None, sent]
-
-
-async def test_a_choice_without_a_gpu_is_the_servers_to_judge(opened: Page) -> None:
-    await opened.locator("input[name=gpu][value='']").check()
-
-    await expect(verdict(opened)).to_contain_text("Checking")
-    await opened.clock.run_for(SETTLED_MS)
-    await expect(verdict(opened)).to_contain_text("Starts now: room for 2 like this.")
 
 
 @pytest.mark.smoke
@@ -248,22 +219,6 @@ async def test_an_open_form_gets_nothing_without_news_and_only_what_changed_with
     assert [status for status, _ in site.answers] == [304, 200]
     assert site.answers[0][1] == 0
     assert site.answers[1][1] < 1024
-
-
-async def test_an_open_form_asks_as_rarely_as_the_hub_wants_and_about_a_change_at_once(
-    opened: Page, site: Site
-) -> None:
-    site.again_s = 40.0
-    async with opened.expect_response(site.url):
-        await opened.clock.run_for(REFRESH_MS)
-    await opened.clock.run_for(3 * REFRESH_MS)
-    assert len(site.asked) == 2
-    async with opened.expect_response(site.url):
-        await opened.clock.run_for(REFRESH_MS)
-    await count(opened).fill("4")
-    async with opened.expect_response(site.url):
-        await opened.clock.run_for(SETTLED_MS)
-    assert [each and each["gpu_count"] for each in site.asked] == [None, "1", "1", "4"]
 
 
 async def test_a_type_that_is_offered_no_longer_says_so(opened: Page, site: Site) -> None:
@@ -360,36 +315,18 @@ async def test_a_refresh_without_news_changes_nothing_that_could_be_read_out(ope
     assert await opened.evaluate("window.changes") == []
 
 
-async def test_a_hidden_page_does_not_ask_and_a_shown_one_asks_at_once(opened: Page, site: Site) -> None:
-    await set_visible(opened, visible=False)
-    await opened.clock.run_for(6 * REFRESH_MS)
-    assert site.asked == [None]
-
-    site.free = 1
-    await set_visible(opened, visible=True)
-    await expect(capacity(opened, 1)).to_have_text("1 of 8 free")
-
-
 async def test_counts_that_cannot_be_renewed_are_marked_with_their_age(opened: Page, site: Site) -> None:
     site.status = 503
     await opened.clock.run_for(7 * REFRESH_MS)
 
     await expect(opened.locator("#gpuspawner-age")).to_have_text(re.compile(r"These counts are as of 7\d s ago\."))
     await expect(verdict(opened)).to_have_text(re.compile(r"Availability unknown: last update 7\d s ago\."))
-    assert len(site.asked) <= 4  # after 10, 30 and 70 s
+    assert len(site.queries) <= 4  # after 10, 30 and 70 s
     site.status = 200
     async with asyncio.timeout(30):
         while await opened.locator("#gpuspawner-age").is_visible():
             await opened.clock.run_for(REFRESH_MS)  # an answer takes its time, whatever the page's clock says
     await expect(verdict(opened)).to_contain_text("Starts now")
-
-
-async def test_counts_that_are_old_already_say_so_from_the_start(page: Page, site: Site) -> None:
-    site.age_s = 125.0
-    await page.goto(site.url)
-
-    await expect(page.locator("#gpuspawner-age")).to_have_text("These counts are as of 2 min ago.")
-    await expect(verdict(page)).to_have_attribute("data-outcome", "unknown")
 
 
 async def test_it_goes_on_asking_while_the_server_runs_which_may_end(opened: Page, site: Site) -> None:
@@ -414,16 +351,6 @@ async def test_an_alternative_fills_in_the_fields(opened: Page) -> None:
     await expect(verdict(opened)).to_contain_text("Starts now")
     await expect(verdict(opened)).to_be_focused()
     await expect(opened.locator("#gpuspawner-instead")).to_be_hidden()
-
-
-@pytest.mark.window(java_script_enabled=False)
-async def test_without_javascript_it_is_the_verdict_on_what_stands_in_the_fields(page: Page, site: Site) -> None:
-    site.free = 0
-    await page.goto(site.url)
-
-    await expect(page.locator("#gpuspawner-summary")).to_contain_text("When this page was loaded:")
-    await expect(verdict(page)).to_contain_text("Will wait: 0 of 8 are free. 2 servers are ahead of yours.")
-    await expect(page.locator("#gpuspawner-alternatives")).to_have_text("4 × Tesla T4")
 
 
 @pytest.mark.window(viewport={"width": 320, "height": 700})

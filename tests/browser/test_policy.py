@@ -84,25 +84,6 @@ async def test_each_user_sees_their_own_choices_and_why_the_rest_is_not_theirs(l
     assert (await shoot(limited.page, "form-limits", tmp_path)).stat().st_size < MOST_BYTES
 
 
-async def test_a_group_gives_its_members_more(limited: Person) -> None:
-    await limited.log_in("rosa")
-
-    await expect(limited.choice("gpu", THEIRS)).to_be_enabled()
-    await expect(limited.choice("image", "cuda13")).to_be_enabled()
-    await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("0 of 4 GPUs in use by you")
-
-
-async def test_an_admin_who_starts_for_a_user_sees_what_that_user_may_have(limited: Person, limits_hub: Hub) -> None:
-    limits_hub.client.create_user("gus")
-    await limited.log_in(ADMIN)
-
-    await limited.page.goto(f"{limits_hub.url}/hub/spawn/gus")
-    await limited.customise()
-
-    await expect(limited.choice("gpu", THEIRS)).to_be_disabled()
-    await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("0 of 2 GPUs in use by you")
-
-
 async def test_a_server_that_starts_elsewhere_fills_the_quota_in_the_open_page(
     limited: Person, limits_hub: Hub
 ) -> None:
@@ -129,20 +110,6 @@ async def test_a_server_that_starts_elsewhere_fills_the_quota_in_the_open_page(
     await expect(limited.choice("gpu", OTHER)).to_be_enabled()
 
 
-async def test_what_a_page_sends_all_the_same_comes_back_at_its_field(limited: Person) -> None:
-    await limited.log_in("mallory")
-    await limited.choice("gpu", THEIRS).evaluate("(radio) => { radio.disabled = false; radio.checked = true; }")
-    await limited.field("cpu").fill("4")
-
-    await limited.send_unchecked()
-
-    await expect(limited.page.locator("#gpuspawner-gpu-error")).to_contain_text(NOT_THEIRS)
-    await expect(limited.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.5 to 2 CPUs")
-    await expect(limited.choice("gpu", THEIRS)).to_be_checked()
-    await limited.pick("gpu", CARD)
-    await expect(limited.choice("gpu", THEIRS)).to_be_disabled()
-
-
 async def test_start_of_who_may_start_nothing_stays_disabled_after_back(limits_hub: Hub) -> None:
     async with open_browser() as context:
         person = Person(await context.new_page(), limits_hub.url, "any password")
@@ -158,13 +125,3 @@ async def test_start_of_who_may_start_nothing_stays_disabled_after_back(limits_h
         await expect(start).to_be_visible()
         assert await is_marked(person.page)
         await expect(start).to_be_disabled()
-
-
-@pytest.mark.window(java_script_enabled=False)
-async def test_without_javascript_nothing_out_of_reach_can_be_picked_either(limited: Person) -> None:
-    await limited.log_in("nojs")
-
-    await expect(limited.choice("gpu", THEIRS)).to_be_disabled()
-    await expect(limited.row("gpu", THEIRS).locator(".gs-reason")).to_contain_text(NOT_THEIRS)
-    await expect(limited.page.get_by_role("button", name="Large")).to_be_disabled()
-    await expect(limited.page.locator("#gpuspawner-in-use")).to_be_visible()

@@ -5,13 +5,11 @@ A small site of this test answers the page, so that usage is the test's to choos
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
@@ -24,15 +22,13 @@ from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, sum_usage
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.browser.support.person import Person as Visitor
-from tests.browser.support.site import is_refresh, refreshed, render_open, serving
-from tests.browser.test_accessibility import complaints
+from tests.browser.support.axe import complaints
+from tests.browser.support.site import LiveSite, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 GIB = 1 << 30
 REFRESH_MS = 10_000
-SETTLED_MS = 300
 HOUR_S = 60 * 60
 CATALOG = Catalog(
     images={
@@ -66,9 +62,6 @@ CATALOG = Catalog(
 )
 SHAPES = (FreeShape(cpu_millis=64_000, memory_bytes=512 * GIB, gpu_count=8),)
 FREE = Availability(total=8, healthy=8, free=8, largest=8, waiting=0, shapes=SHAPES, largest_shapes=SHAPES)
-PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
-<form id="spawn_form" method="post">{}
-<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
 FULL = "You may have 4 GPUs at a time. 4 are in use by your server other. Stop it first."
 SOME = "You may have 4 GPUs at a time. 3 are in use by your server other."
 UNGROUPED = (
@@ -77,8 +70,8 @@ UNGROUPED = (
 
 
 @dataclass
-class Site:
-    """Answers as the hub does: the form for the choice in the header.
+class Site(LiveSite):
+    """A hub, and its user.
 
     :param used: GPUs that the person's other servers hold.
     """
@@ -86,24 +79,12 @@ class Site:
     used: int = 2
     groups: frozenset[str] | None = frozenset()
     catalog: Catalog = CATALOG
-    asked: list[dict[str, str] | None] = field(default_factory=list)
-    url: str = ""
-
-    async def answer(self, request: web.Request) -> web.Response:
-        choice = request.headers.get("Gpuspawner-Choice")
-        self.asked.append(None if choice is None else json.loads(choice))
-        if is_refresh(request):
-            return refreshed(request, self.view(self.asked[-1]))
-        return web.Response(text=PAGE.format(self.form(self.asked[-1])), content_type="text/html")
 
     def allowed(self) -> Allowance:
         servers = [ServerUsage(owner="ada", name="other", gpu="a100", count=self.used)]
         return resolve_allowance(
             self.catalog, Person(name="ada", groups=self.groups), usage=sum_usage("ada", servers, excluding="")
         )
-
-    def form(self, choice: dict[str, str] | None) -> str:
-        return render_open(self.view(choice))
 
     def view(self, choice: dict[str, str] | None) -> FormView:
         allowed = self.allowed()
@@ -191,31 +172,6 @@ async def test_denied_rows_are_greyed_with_their_reason_and_the_keyboard_passes_
     await expect(radio(page, "gpu", "h100")).to_be_disabled()
 
 
-async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site) -> None:
-    await open_form(page, site)
-
-    await expect(told(page, "in-use")).to_have_text("2 of 4 GPUs in use by you")
-    await expect(told(page, "gpu_count-help")).to_have_text("1–2 per server")
-    await expect(told(page, "cpu-help")).to_contain_text("0.5 to 8 cores")
-    await count(page).fill("3")
-    await count(page).blur()
-    await expect(told(page, "gpu_count-error")).to_have_text("Enter 1 to 2.")
-
-
-async def test_a_run_time_longer_than_the_types_is_reported_at_once(page: Page, site: Site) -> None:
-    await open_form(page, site)
-    await expect(row(page, "gpu", "t4")).to_contain_text("up to 4 hours")
-    await expect(page.locator("input[name=run_time]")).to_have_value("8h")
-
-    await radio(page, "gpu", "t4").check()
-
-    await expect(told(page, "run_time-error")).to_have_text("Enter 30m to 4h.")
-    await expect(told(page, "sentence")).to_have_text("Fix 1 field above to continue.")
-    await radio(page, "gpu", "a100").check()
-    await expect(told(page, "run_time-error")).to_be_hidden()
-    await expect(told(page, "sentence")).to_contain_text("up to 8 hours")
-
-
 async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(page: Page, site: Site) -> None:
     await open_form(page, site)
     await told(page, "more").locator("summary").click()
@@ -224,16 +180,6 @@ async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(pa
     await radio(page, "gpu", "t4").check()
 
     await expect(told(page, "run_time-error")).to_be_visible()
-
-
-async def test_without_a_field_for_the_run_time_the_end_is_shown_beside_start(page: Page, site: Site) -> None:
-    site.catalog = replace(CATALOG, run_time=None)
-    await open_form(page, site)
-    await expect(told(page, "ending")).to_be_hidden()
-
-    await radio(page, "gpu", "t4").check()
-
-    await expect(told(page, "ending")).to_have_text("Your server is stopped after 4 hours at the latest.")
 
 
 async def test_a_quota_that_fills_up_elsewhere_keeps_what_stands_in_the_fields(page: Page, site: Site) -> None:
@@ -292,23 +238,6 @@ async def test_a_count_that_is_too_large_by_now_is_reported_at_its_field(page: P
     await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(SOME)
 
 
-async def test_a_refresh_without_news_changes_nothing(page: Page, site: Site) -> None:
-    await open_form(page, site)
-    await refresh(page)
-    await page.evaluate(
-        """() => {
-          globalThis.changes = [];
-          new MutationObserver((found) => changes.push(...found.map(({ target }) => target.id || target.className)))
-            .observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
-        }"""
-    )
-
-    await refresh(page)
-    await page.clock.run_for(SETTLED_MS)
-
-    assert await page.evaluate("changes") == []
-
-
 async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(page: Page, site: Site) -> None:
     site.groups = None
     await open_form(page, site)
@@ -327,24 +256,13 @@ async def test_while_nothing_may_be_started_the_form_says_so_and_start_waits(pag
     await expect(preset(page, 2)).to_be_enabled()
 
 
-async def test_denied_rows_are_left_out_where_the_admin_says_so(page: Page, site: Site) -> None:
-    policy = CATALOG.policy
-    assert policy is not None
-    site.catalog = replace(CATALOG, policy=replace(policy, hide=True))
-    await open_form(page, site)
-
-    await expect(radio(page, "gpu", "h100")).to_have_count(0)
-    await expect(page.locator("input[name=image]")).to_have_count(1)
-    await expect(radio(page, "gpu", "a100")).to_be_checked()
-
-
 @pytest.mark.window(color_scheme="dark", viewport={"width": 320, "height": 900})
 @pytest.mark.parametrize("used", [2, 4])
 async def test_nothing_is_wrong_in_dark_and_narrow(page: Page, site: Site, used: int) -> None:
     site.used = used
     await open_form(page, site, is_still=False)
 
-    assert await complaints(Visitor(page, site.url, "")) == []
+    assert await complaints(page) == []
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -353,7 +271,7 @@ async def test_nothing_is_wrong_in_light(page: Page, site: Site, groups: frozens
     site.groups = groups
     await open_form(page, site, is_still=False)
 
-    assert await complaints(Visitor(page, site.url, "")) == []
+    assert await complaints(page) == []
 
 
 async def test_buttons_of_amounts_that_are_no_longer_allowed_go_away_and_leave_the_focus_at_the_field(

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.browser.support.form_site import FormSite, Reader, fill, form_site
+from tests.browser.support.axe import complaints
+from tests.browser.support.form_site import FormSite, fill, form_site
 from tests.browser.support.pictures import MOST_BYTES, shoot
-from tests.browser.test_accessibility import complaints
 from tests.unit.hub.conftest import A100, node
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -183,14 +183,6 @@ async def test_a_refused_start_is_said_at_its_card_and_keeps_what_was_picked(pag
     await expect(page.locator("#gpuspawner-errors a")).to_have_attribute("href", "#gpuspawner-profile-2-start")
 
 
-@limited
-async def test_a_denied_profile_says_why_and_starts_nothing(page: Page, site: FormSite) -> None:
-    await open_form(page, site)
-    await expect(outlook(page, "course")).to_have_text("You don't have access to GPUs.")
-    await expect(start(page, "course")).to_be_disabled()
-    await expect(start(page, "small")).to_be_enabled()
-
-
 async def test_the_link_of_a_card_names_what_is_picked(page: Page, site: FormSite) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await open_form(page, site)
@@ -245,7 +237,7 @@ async def test_nothing_is_wrong_in_dark_and_narrow(
     await open_form(page, site)
     await expect(page.locator(".gs-profile").first).to_be_visible()
     width = await page.evaluate("document.documentElement.scrollWidth")
-    assert (width, await complaints(Reader(page, "", ""))) == (360, [])
+    assert (width, await complaints(page)) == (360, [])
     picture = await shoot(page, f"profiles-{request.node.callspec.params['site']}-narrow", tmp_path)
     assert 0 < picture.stat().st_size < MOST_BYTES
 
@@ -255,6 +247,6 @@ async def test_nothing_is_wrong_in_dark_and_narrow(
 async def test_nothing_is_wrong_in_light(page: Page, site: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     await open_form(page, site)
     await expect(page.locator(".gs-profile").first).to_be_visible()
-    assert await complaints(Reader(page, "", "")) == []
+    assert await complaints(page) == []
     picture = await shoot(page, f"profiles-{request.node.callspec.params['site']}", tmp_path)
     assert 0 < picture.stat().st_size < MOST_BYTES

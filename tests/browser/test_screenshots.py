@@ -74,14 +74,6 @@ async def test_a_phone_needs_no_sideways_scrolling(person: Person, tmp_path: Pat
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.window(viewport={"width": 640, "height": 900}, device_scale_factor=2)
-async def test_twice_the_size_needs_no_sideways_scrolling(person: Person) -> None:
-    await _choose_two(person, "zoom-reader")
-
-    assert not await _is_wide(person.page)
-
-
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.window(viewport={"width": 1000, "height": 900})
 async def test_errors_stand_first_and_at_their_fields(person: Person, tmp_path: Path) -> None:
     await person.log_in("error-reader")

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Locator, Page, Route, expect
+from playwright.async_api import BrowserContext, Locator, Route, expect
 
 from devcluster.hub import Hub
+from tests.browser.support.axe import complaints
 from tests.browser.support.back import is_marked, mark, open_browser
 from tests.browser.support.quick_hub import ADMIN, TITLE, end_server, is_at_rest, sign_in, sign_out
 from tests.browser.support.tab import FAILED, FAILS, RUNS, STARTING, WAITS, Tab
-from tests.browser.test_accessibility import AXE, TAGS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -236,7 +236,7 @@ async def test_what_the_hub_refuses_is_said_in_the_form_which_can_be_sent_again(
     await expect(tab.page.locator("#gpuspawner-errors")).to_be_focused()
     assert await tab.values() == {**choice, "custom_image": DENIED}
     assert tab.page.url.endswith("/hub/spawn")
-    assert await complaints(tab.page) == []
+    assert await complaints(tab.page, "#spawn_form") == []
     await tab.person.field("custom_image").fill(choice["custom_image"])
     await tab.press_start()
     await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
@@ -344,18 +344,7 @@ async def test_the_banner_is_heard_once_and_moves_nothing(tab: Tab, context: Bro
 
     assert (heard, await where(tab.start)) == (0, before)
     await expect(tab.banner).to_have_role("alert")
-    assert await complaints(tab.page) == []
-
-
-async def complaints(page: Page) -> list[str]:
-    """Return what axe-core finds wrong with the form and the banner above it."""
-    await page.add_script_tag(path=AXE)
-    found = await page.evaluate(
-        """tags => axe.run({ include: '#spawn_form', exclude: '.feedback-container' },
-                           { runOnly: tags, resultTypes: ['violations'] })""",
-        TAGS,
-    )
-    return [f"{rule['id']}: {', '.join(str(node['target']) for node in rule['nodes'])}" for rule in found["violations"]]
+    assert await complaints(tab.page, "#spawn_form") == []
 
 
 async def where(element: Locator) -> dict[str, float]:

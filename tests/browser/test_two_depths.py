@@ -43,20 +43,6 @@ async def test_the_verdicts_of_presets_side_by_side_stand_on_one_line(person: Pe
     assert (len(outlooks), len(tops)) == (3, 1)
 
 
-async def test_start_alone_starts_the_first_preset(person: Person, servers: Servers) -> None:
-    try:
-        await arrive(person, "first-timer")
-        await expect(person.page.locator(".gs-preset[aria-pressed=true] b")).to_have_text("Look around")
-        await expect(person.page.locator("#gpuspawner-brief")).to_have_text("Look around · No GPU")
-        await person.start()
-        await person.page.wait_for_url("**/hub/spawn-pending/**")
-
-        limits = servers.pods.of("first-timer").spec.containers[0].resources.limits
-        assert (limits["cpu"], limits["memory"], "nvidia.com/gpu" in limits) == ("1", str(1024**3), False)
-    finally:
-        servers.stop("first-timer")
-
-
 @pytest.mark.smoke
 async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Servers) -> None:
     try:
@@ -72,26 +58,6 @@ async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Server
         servers.stop("quick")
 
 
-async def test_every_field_is_one_click_further(person: Person) -> None:
-    await arrive(person, "curious")
-
-    await customise(person).locator("> summary").click()
-
-    for field in ("cpu", "memory"):
-        await expect(person.field(field)).to_be_visible()
-    await expect(person.row("gpu", CARD)).to_be_visible()
-
-
-async def test_a_wrong_field_is_never_hidden(person: Person) -> None:
-    await person.log_in("mistaken")
-    await person.field("cpu").fill("lots")
-
-    await person.send_unchecked()
-
-    await expect(customise(person)).to_have_attribute("open", "")
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_be_visible()
-
-
 async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_complains(person: Person) -> None:
     await person.log_in("mistaken")
     await person.field("cpu").fill("")
@@ -99,15 +65,5 @@ async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_com
     await expect(person.field("cpu")).to_be_hidden()
 
     await person.start()
-
-    await expect(person.field("cpu")).to_be_visible()
-
-
-@pytest.mark.window(java_script_enabled=False)
-async def test_without_javascript_it_opens_as_well(person: Person) -> None:
-    await arrive(person, "plain")
-    await expect(person.field("cpu")).to_be_hidden()
-
-    await customise(person).locator("> summary").click()
 
     await expect(person.field("cpu")).to_be_visible()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import expect
 
 from tests.browser.support.person import Person
 from tests.cluster.support.servers import Servers
@@ -40,21 +39,6 @@ async def test_a_preset_starts_with_one_press(person: Person, servers: Servers) 
         assert servers.pods.of("hasty").spec.containers[0].resources.limits["nvidia.com/gpu"] == "1"
     finally:
         servers.stop("hasty")
-
-
-@pytest.mark.smoke
-async def test_wrong_input_comes_back_at_its_field_with_everything_else_kept(person: Person) -> None:
-    await person.log_in("wrong")
-    await person.field("cpu").fill("lots")
-    await person.field("memory").fill("3")
-    await person.pick("gpu", CARD)
-
-    await person.start()
-
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_be_visible()
-    await expect(person.field("cpu")).to_have_value("lots")
-    await expect(person.field("memory")).to_have_value("3")
-    await expect(person.choice("gpu", CARD)).to_be_checked()
 
 
 async def test_enter_in_a_field_means_start_and_no_preset(person: Person, servers: Servers) -> None:

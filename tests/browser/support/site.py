@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from playwright.async_api import Page, Route
 from gpuspawner.core.form.views import FormView
 from gpuspawner.hub.form.refresh import FormUpdates, build_answer
 from gpuspawner.hub.form.rendering import render
+from gpuspawner.hub.request.context import CHOICE_HEADER
 
 UPDATES = FormUpdates()
 """The open forms of all sites, as a hub's process keeps them."""
@@ -30,7 +31,34 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title><meta name="vi
 if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.bsTheme = "dark";
 </script>
 </body></html>"""
+BARE_PAGE = """<!DOCTYPE html><html lang="en"><head><title>Form</title></head><body>
+<form id="spawn_form" method="post">{}
+<div class="feedback-container"><button type="submit">Start</button></div></form></body></html>"""
 _ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></html>"
+
+
+@dataclass
+class LiveSite:
+    """Answers as the hub does: with the form for the choice in the header, or with what is new of it.
+
+    :param asked: the choices that were asked about, in order; None for a page that was opened.
+    :param again_s: after how many seconds an open form is to ask again.
+    """
+
+    asked: list[dict[str, str] | None] = field(default_factory=list)
+    again_s: float = 10.0
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        choice = request.headers.get(CHOICE_HEADER)
+        self.asked.append(None if choice is None else json.loads(choice))
+        view = self.view(self.asked[-1])
+        if is_refresh(request):
+            return refreshed(request, view, again_s=self.again_s)
+        return web.Response(text=BARE_PAGE.format(render_open(view)), content_type="text/html")
+
+    def view(self, choice: dict[str, str] | None) -> FormView:
+        raise NotImplementedError
 
 
 def render_open(view: FormView) -> str:
