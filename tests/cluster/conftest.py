@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.cluster.support.fixtures import api, cluster, hub, pods, pytest_runtest_makereport, servers
+from tests.cluster.support.fixtures import api, cluster, hub, pods, pytest_runtest_makereport, registry, servers
 
-__all__ = ["api", "cluster", "hub", "pods", "pytest_runtest_makereport", "servers"]
+__all__ = ["api", "cluster", "hub", "pods", "pytest_runtest_makereport", "registry", "servers"]

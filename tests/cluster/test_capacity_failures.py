@@ -19,7 +19,6 @@ from bench.spawn import WEB_SERVER
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
-from devcluster.processes import poll
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
 from tests.cluster.support.own_pods import running_pod
@@ -34,14 +33,7 @@ LABELS = {label: values[0] for label, values in FULL.match.items()}
 USERS = tuple(f"waiting-{number}" for number in range(50))
 FAILURE_LIMIT = 5
 START_TIMEOUT_S = 15
-SOON_S = 5
-"""For those of whom nothing but their failure is looked at."""
 COUNTED = re.compile(r"(\d+) consecutive spawn failures")
-PROFILE = {
-    "display_name": "One T4",
-    "slug": "t4",
-    "kubespawner_override": {"extra_resource_limits": {FULL.resource: "1"}, "node_selector": LABELS},
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,15 +43,15 @@ def no_room(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-def hub_settings(namespace: str, python: Path, *, kubespawner: dict[str, Any], **more: Any) -> HubSettings:
+def hub_settings(cluster: Cluster, namespace: str, python: Path) -> HubSettings:
     """Return settings of a hub that gives up as soon as zero-to-jupyterhub's does."""
     # A web server in place of JupyterLab: no browser opens it.
     cheap = {"cmd": WEB_SERVER, "volumes": [], "volume_mounts": [], "working_dir": "/"}
     extra = {
         "Spawner": {"consecutive_failure_limit": FAILURE_LIMIT},
-        "KubeSpawner": {"start_timeout": START_TIMEOUT_S, **cheap, **kubespawner},
+        "KubeSpawner": {"start_timeout": START_TIMEOUT_S, **cheap},
     }
-    return HubSettings(namespace=namespace, python=python, extra=extra, **more)
+    return HubSettings(namespace=namespace, python=python, extra=extra, gpuspawner=offer(cluster))
 
 
 @pytest.mark.parametrize(("version", "python"), PAIRS.values(), ids=PAIRS)
@@ -67,7 +59,7 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
     cluster: Cluster, api: ApiClient, version: str, python: Path
 ) -> None:
     namespace = f"no-room-{version.replace('.', '-')}"
-    settings = hub_settings(namespace, python, kubespawner={}, gpuspawner=offer(cluster))
+    settings = hub_settings(cluster, namespace, python)
     with Hub(cluster, settings) as hub:
         servers = Servers(hub, Pods(api, namespace))
         pid = hub.hub_pid
@@ -84,22 +76,6 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
         assert wait_for(lambda: not servers.pods.all(), "no pod left")
         with servers.running({"lucky": {"gpu": WHOLE_CARD.slug}}):
             assert servers.state("lucky")["ready"]
-
-
-@pytest.mark.parametrize(("version", "python"), PAIRS.values(), ids=PAIRS)
-def test_plain_kubespawner_ends_the_hub_after_five(cluster: Cluster, version: str, python: Path) -> None:
-    namespace = f"no-room-before-{version.replace('.', '-')}"
-    before = {"profile_list": [PROFILE], "start_timeout": SOON_S}
-    settings = hub_settings(namespace, python, kubespawner=before, spawner_class="kubespawner.KubeSpawner")
-    with Hub(cluster, settings) as hub:
-        for user in USERS[:FAILURE_LIMIT]:
-            hub.client.create_user(user)
-        at_once(lambda user: hub.client.start_server(user, {"profile": "t4"}), USERS[:FAILURE_LIMIT])
-
-        assert poll(lambda: bool(hub.failure()), timeout_s=60)
-
-        assert "the hub ended with status 1" in hub.failure()
-        assert COUNTED.findall(hub.log.read_text())[-1] == str(FAILURE_LIMIT)
 
 
 def types_offered(hub: Hub) -> set[str]:

@@ -174,15 +174,6 @@ def test_status_names_each_program_of_the_cluster(first: Cluster) -> None:
     assert {line.split()[0] for line in shown.stdout.splitlines()[1:]} >= {"containerd", "kubelet", "kube-apiserver"}
 
 
-def test_kubeconfig_prints_the_path_of_the_admins(first: Cluster) -> None:
-    assert devcluster("kubeconfig", "--name", "first").stdout == f"{first.kubeconfig}\n"
-
-
-def test_down_of_an_unknown_cluster_is_no_error(state: Path) -> None:
-    gone = devcluster("down", "--name", "missing")
-    assert (gone.returncode, gone.stdout) == (0, "there is no cluster missing\n")
-
-
 @pytest.mark.parametrize(
     ("prefix", "message"),
     [

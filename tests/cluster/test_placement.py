@@ -6,7 +6,7 @@ import pytest
 from kubernetes.client import ApiClient
 
 from tests.cluster.support import nodes
-from tests.cluster.support.fleet import KINDS, TAINTED, WHOLE_CARD, Kind
+from tests.cluster.support.fleet import KINDS, WHOLE_CARD, Kind
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
@@ -41,18 +41,6 @@ def test_a_server_with_a_gpu_lands_on_a_node_that_has_this_gpu(
     assert kind.is_on(node.metadata.labels)
     assert nodes.gpu_resources(node)[kind.resource] >= kind.most
     assert {name: int(amount) for name, amount in limits.items() if "/" in name} == {kind.resource: kind.most}
-
-
-def test_only_a_server_with_its_gpu_tolerates_a_pools_taint(servers: Servers, pods: Pods) -> None:
-    keys = {}
-    for user, gpu in (("gpu-user", TAINTED.slug), ("cpu-user", None)):
-        with servers.asked(user, {"gpu": gpu}):
-            keys[user] = {toleration.key for toleration in pods.of(user).spec.tolerations or []}
-
-    assert {user: "nvidia.com/gpu" in tolerated for user, tolerated in keys.items()} == {
-        "gpu-user": True,
-        "cpu-user": False,
-    }
 
 
 @pytest.mark.smoke

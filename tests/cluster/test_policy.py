@@ -131,20 +131,6 @@ def test_a_server_that_is_stopped_makes_room(site: Site) -> None:
     site.wait_gpus("stan", 1)
 
 
-def test_groups_give_more_cap_and_share(site: Site) -> None:
-    assert told(site.ask("bea", name, count=3) for name in ("a", "b", "c")) == {200: 2, 403: 1}
-    assert told([site.ask("pat", "a", count=2), site.ask("pat", "b"), site.ask("pat", "c")]) == {403: 2, 200: 1}
-
-    answers = [site.ask("phil", count=2), site.ask("asta", count=2), site.ask("phoebe"), site.ask("asta")]
-
-    assert told(answers) == {200: 2, 403: 2}
-    pooled = "gpu_count: Physics: 3 GPUs for all members together. 2 are in use."
-    assert next(answer.message for answer in answers if answer.status == 403) == pooled
-    for user, number in {"bea": 6, "pat": 1, "phil": 2, "phoebe": 1}.items():
-        site.wait_gpus(user, number)
-    assert site.gpus() == {"bea": 6, "pat": 1, "phil": 2, "phoebe": 1}
-
-
 def test_an_admin_who_starts_a_server_for_a_user_has_that_users_limits(site: Site) -> None:
     root = Visitor(site.hub.url)
     root.log_in("root")

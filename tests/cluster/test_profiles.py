@@ -106,20 +106,6 @@ def test_a_profile_that_no_node_can_ever_take_is_refused_and_leaves_nothing(serv
     assert [claim.metadata.name for claim in claims if "large" in claim.metadata.name] == []
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"profile": "none"}, {"profile": ["one"]}, {"profile": {"a": 1}}],
-    ids=["unknown", "list", "object"],
-)
-def test_a_profile_that_is_not_offered_is_refused_and_counts_as_no_failure(
-    servers: Servers, options: dict[str, object]
-) -> None:
-    answers = [servers.ask("guesser", options).status for _ in range(3)]
-
-    assert answers == [400, 400, 400]
-    assert visit(servers, "guesser", "/hub/home") != ""
-
-
 @pytest.mark.smoke
 def test_the_cards_say_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
     with servers.running({"holder": {"profile": "one"}}):
@@ -147,21 +133,3 @@ def test_a_refusal_by_the_policy_leaves_nothing_and_is_no_failure_of_the_hub(lim
     assert limited.pods.find("greedy") is None
     assert "greedy" not in limited.pods.claims()
     assert limited.hub.failure() == ""
-
-
-def test_the_form_of_a_card_starts_its_profile_with_what_is_picked_in_it(limited: Servers) -> None:
-    visitor = Visitor(limited.hub.url)
-    visitor.log_in("presser")
-    fields = visitor.get("/hub/spawn").fields()
-    refused = visitor.post("/hub/spawn", {**fields, "profile": "gpus", "profile-option-gpus--count": "four"})
-    try:
-        visitor.post("/hub/spawn", {**fields, "profile": "gpus"})
-        pod = limited.pods.of("presser")
-        options = limited.state("presser")["user_options"]
-    finally:
-        limited.stop("presser")
-
-    assert fields["profile-option-gpus--count"] == "one"
-    assert "You may have 2 GPUs at a time." in refused.text
-    assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": "1"}
-    assert options == {"profile": "gpus", "count": "one"}

@@ -20,7 +20,6 @@ from devcluster.gpus import NVIDIA
 from devcluster.hub import Hub
 from devcluster.run_dir import RunDir
 from tests.cluster.support import mishaps
-from tests.cluster.support import registry as registries
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.own_pods import running_pod
 from tests.cluster.support.pages import Visitor
@@ -35,12 +34,6 @@ from tests.cluster.support.webhook import asked, refuse
 NAMESPACE = "failures"
 RESOURCE = WHOLE_CARD.resource
 ALL = {RESOURCE: str(WHOLE_CARD.total)}
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[Registry]:
-    with registries.serving() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,16 @@
-"""The messages about starts that get on: each stage for real, where Kubernetes alone can produce it.
-
-The words of cluster-autoscaler, GKE and Kueue are recorded ones, written through the API server about the real pod.
-"""
+"""The messages about starts that get on: each stage for real, where Kubernetes alone can produce it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from devcluster.hub import Hub
-from tests.cluster.support import registry as registries
-from tests.cluster.support.autoscalers import say
-from tests.cluster.support.fleet import KINDS, WHOLE_CARD
+from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.nodes import cordoned
 from tests.cluster.support.own_pods import running_pod
 from tests.cluster.support.pods import Pods
@@ -24,20 +18,10 @@ from tests.cluster.support.registry import Registry
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.starts import CARD, CARD_NAME, settings, starting
 from tests.cluster.support.told import Told
-from tests.cluster.support.webhook import KUEUE_GATE, asked, gate
 
 ALL = {WHOLE_CARD.resource: str(WHOLE_CARD.total)}
-T4 = KINDS["T4"]
-T4_NODES = {label: values[0] for label, values in T4.match.items()}
-
 PREPARED = {"postStart": {"exec": {"command": ["sleep", "3"]}}}
 """Kubernetes takes a container for ready the moment it runs, unless there is something to be done first."""
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[Registry]:
-    with registries.serving() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +33,6 @@ def hub(cluster: Cluster, registry: Registry) -> Iterator[Hub]:
 @pytest.fixture(scope="module")
 def servers(api: ApiClient, hub: Hub) -> Servers:
     return Servers(hub, Pods(api, hub.settings.namespace))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scaling(cluster: Cluster, servers: Servers) -> Iterator[tuple[Told, Told]]:
-    """Have an autoscaler add a node for one server and none for another; the autoscaler refuses the second later."""
-    with ExitStack() as stack:
-        stack.enter_context(running_pod(cluster, "all-t4", limits={T4.resource: str(T4.total)}, where=T4_NODES))
-        coming, refused = (
-            stack.enter_context(starting(servers, user, {**CARD, "gpu": T4.slug})) for user in ("cleo", "dora")
-        )
-        scale_up = (
-            "pod triggered scale-up: [{https://www.googleapis.com/compute/v1/projects/p/zones/z/g 0->1 (max: 2)}]"
-        )
-        no_quota = (
-            "Node scale up in zones europe-west4-a associated with this pod failed: GCE quota exceeded. "
-            "Pod is at risk of not being scheduled."
-        )
-        component = "cluster-autoscaler"
-        say(servers.pods, "cleo", component=component, reason="TriggeredScaleUp", message=scale_up)
-        say(servers.pods, "dora", component=component, reason="FailedScaleUp", message=no_quota, kind="Warning")
-        yield coming, refused
 
 
 def in_order(told: Told, *texts: str) -> bool:
@@ -112,35 +75,3 @@ def test_a_start_waits_for_a_node_that_is_back_in_service(cluster: Cluster, api:
             told = stack.enter_context(starting(servers, "bea", CARD))
             told.wait(f"the nodes with an {CARD_NAME} take no new servers right now.")
         told.wait("The image was on the node already. Your server is starting.")
-
-
-def test_a_server_in_kueues_gate_waits_in_the_queue_and_goes_on_when_it_is_admitted(
-    cluster: Cluster, api: ApiClient, servers: Servers, tmp_path: Path
-) -> None:
-    short = (
-        "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor a100, "
-        "1 more needed"
-    )
-    with (
-        asked(cluster, api, tmp_path, namespace=servers.pods.namespace, review=gate),
-        starting(servers, "emil", CARD) as told,
-    ):
-        say(servers.pods, "emil", component="kueue-admission", reason="Pending", message=short, kind="Warning")
-        told.wait("Waiting in the queue.")
-        admit(servers.pods, "emil")
-        told.wait("Your server is running.")
-
-
-def test_what_cluster_autoscaler_and_gke_say_of_new_nodes_reaches_the_page(scaling: tuple[Told, Told]) -> None:
-    coming, refused = scaling
-    coming.wait("Adding a new node for your server.")
-    refused.wait("No new node can be added: the cluster's quota with its provider is used up.")
-
-
-def admit(pods: Pods, user: str) -> None:
-    """Open the gate of a user's pod, as Kueue does when it is its turn."""
-    pod = pods.of(user)
-    assert [each.name for each in pod.spec.scheduling_gates] == [KUEUE_GATE]
-    pods.core.patch_namespaced_pod(pod.metadata.name, pods.namespace, {"spec": {"schedulingGates": None}})
-    message = "Admitted by clusterQueue gpus"
-    say(pods, user, component="kueue-pod-controller", reason="Started", message=message)

@@ -206,13 +206,6 @@ def test_a_server_waits_at_its_place_without_the_hub_giving_up_and_starts_when_i
         }
 
 
-def test_a_server_without_a_gpu_starts_beside_the_queue(servers: Servers, kueue: Kueue) -> None:
-    with servers.running({"plain": NO_GPU}):
-        labels = servers.pods.of("plain").metadata.labels
-
-    assert {name for name in labels if name.startswith("kueue")} == set()
-
-
 def test_a_queued_server_keeps_its_place_while_the_hub_is_killed_and_comes_back(
     cluster: Cluster, servers: Servers, kueue: Kueue
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from kubernetes.client import V1Pod
 
-from devcluster import Cluster
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
@@ -19,37 +18,13 @@ FORM = {"image": "lab", "cpu": "2", "memory": "2", "gpu": CARD, "gpu_count": "2"
 
 WRONG: list[tuple[dict[str, object], str, str]] = [
     ({"image": "nope"}, "image", "lab"),
-    ({"image": ["lab"]}, "image", "text"),
-    ({"image": "x" * 10_000}, "image", "200 characters"),
     ({"cpu": 1000}, "cpu", "4"),
-    ({"cpu": -1}, "cpu", "0.5"),
-    ({"cpu": 0.7}, "cpu", "0.5"),
-    ({"cpu": "many"}, "cpu", "0.5"),
-    ({"cpu": True}, "cpu", "number"),
-    ({"memory": "1T"}, "memory", "8 GiB"),
     ({"memory": "8"}, "memory", "16G"),
-    ({"memory": {"a": {"b": []}}}, "memory", "number"),
     ({"gpu": "geforce"}, "gpu", CARD),
-    ({"gpu": 7}, "gpu", "text"),
     ({"image": "plain", "gpu": CARD}, "gpu", "can't be used with a GPU"),
-    ({"image": "cuda13", "gpu": "v100-16gb"}, "gpu", "driver 580 or newer; these nodes have 570"),
     ({"gpu": CARD, "gpu_count": 5}, "gpu_count", "4"),
-    ({"gpu": CARD, "gpu_count": 0}, "gpu_count", "4"),
-    ({"gpu": CARD, "gpu_count": 1.5}, "gpu_count", "whole number"),
-    ({"gpu": None, "gpu_count": 2}, "gpu_count", ""),
-    ({"preset": "nope"}, "preset", ""),
-    ({"v": 99}, "v", "1"),
-    ({"gpus": 1}, "gpus", "gpu_count"),
     ({"extra_resource_limits": {"nvidia.com/gpu": 4}}, "extra_resource_limits", "gpu"),
-    ({"kubespawner_override": {"image": "evil"}}, "kubespawner_override", "image"),
-    ({"profile": {}, "image": "nope"}, "image", "lab"),
-    ({"custom_image": "no image"}, "custom_image", "registry/name:tag"),
-    ({"custom_image": "localhost/{username}:1"}, "custom_image", "registry/name:tag"),
     ({"custom_image": "python:3.12"}, "custom_image", "must come from localhost"),
-    ({"custom_image": "localhost.example.com/lab:1"}, "custom_image", "must come from localhost"),
-    ({"custom_image": "localhost/" + "x" * 10_000}, "custom_image", "520 characters"),
-    ({"custom_image": ["localhost/lab:1"]}, "custom_image", "text"),
-    ({"image": "lab", "custom_image": "localhost/lab:1"}, "custom_image", "Only one"),
 ]
 
 
@@ -79,20 +54,6 @@ def test_an_accepted_request_makes_both(servers: Servers, pods: Pods) -> None:
         assert "owner" in pods.claims()
 
 
-def test_several_wrong_fields_are_named_together(servers: Servers) -> None:
-    message = servers.ask("mistaken", {"image": "nope", "cpu": 1000, "gpu": "geforce"}).message
-
-    assert all(field in message for field in ("image", "cpu", "gpu"))
-
-
-def test_a_body_that_is_no_mapping_is_refused(servers: Servers) -> None:
-    servers.hub.client.create_user("mistaken")
-
-    answer = servers.hub.client.request("POST", "/users/mistaken/server", body=["a", "list"])
-
-    assert 400 <= answer.status < 500, answer
-
-
 @pytest.fixture(scope="module")
 def both_pods(servers: Servers, pods: Pods) -> tuple[V1Pod, V1Pod]:
     """The pods of one choice, made through the form and through REST, one after the other by the same user."""
@@ -111,28 +72,6 @@ def test_the_contracts_json_makes_the_same_pod_as_the_form(both_pods: tuple[V1Po
     by_form, by_rest = both_pods
 
     assert choice_in(by_rest) == choice_in(by_form)
-
-
-def test_the_pod_names_the_choice_in_words(both_pods: tuple[V1Pod, V1Pod]) -> None:
-    annotations = both_pods[1].metadata.annotations
-
-    assert (annotations["gpuspawner.jupyter.org/gpu"], annotations["gpuspawner.jupyter.org/gpu-count"]) == (CARD, "2")
-
-
-def test_the_options_the_hub_keeps_hold_a_summary_for_its_admin_page(servers: Servers) -> None:
-    with servers.asked("summed-up", CONTRACT):
-        kept = servers.state("summed-up")["user_options"]
-
-    assert "2 ×" in kept["profile"]
-
-
-def test_an_image_that_is_named_is_the_pods(cluster: Cluster, servers: Servers, pods: Pods) -> None:
-    with servers.asked("namer", {"custom_image": cluster.notebook_image}):
-        pod = pods.of("namer")
-        kept = servers.state("namer")["user_options"]
-
-    image = cluster.notebook_image
-    assert (pod.spec.containers[0].image, kept["custom_image"], "image" in kept) == (image, image, False)
 
 
 def test_options_may_also_come_under_their_own_key(servers: Servers, pods: Pods) -> None:

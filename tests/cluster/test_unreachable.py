@@ -1,4 +1,4 @@
-"""The API server is down, or refuses the hub's credentials: the form stays, and a spawn fails with one sentence.
+"""The API server is down: the form stays, and a spawn fails with one sentence.
 
 If only an answer of the API server is lost, the start goes on with the pod that it has created.
 """
@@ -56,17 +56,6 @@ def settings(cluster: Cluster) -> HubSettings:
 
 
 @pytest.fixture(scope="module")
-def refused(
-    cluster: Cluster, api: ApiClient, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Servers]:
-    """A hub whose token the API server does not know."""
-    folder = tmp_path_factory.mktemp("refused")
-    config = changed(kubeconfig, folder / "kubeconfig", token="not-a-token")
-    with Hub(cluster, settings(cluster), kubeconfig=config, run_dir=folder) as hub:
-        yield Servers(hub, Pods(api, NAMESPACE))
-
-
-@pytest.fixture(scope="module")
 def relay(cluster: Cluster) -> Iterator[Relay]:
     server = urlsplit(cluster.server)
     relay = Relay(str(server.hostname), int(server.port or 443))
@@ -104,18 +93,6 @@ def assert_fails_with_one_sentence(servers: Servers, user: str) -> None:
     assert "Kubernetes" in sentence
     assert "Traceback" not in sentence
     assert len(sentence) < LONGEST_SENTENCE
-
-
-def test_the_form_says_that_capacity_is_unknown_when_credentials_are_refused(refused: Servers) -> None:
-    assert_capacity_unknown(form(refused, "reader"))
-
-
-def test_a_spawn_fails_with_one_sentence_when_credentials_are_refused(refused: Servers) -> None:
-    assert_fails_with_one_sentence(refused, "starter")
-
-
-def test_wrong_input_still_differs_from_a_failure_when_credentials_are_refused(refused: Servers) -> None:
-    assert refused.ask("mistaken", {"cpu": 1000}).status == 400
 
 
 def test_the_form_says_that_capacity_is_unknown_when_the_api_server_is_down(relayed: Servers, relay: Relay) -> None:

@@ -16,8 +16,10 @@ from kubernetes.client import ApiClient
 from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
+from tests.cluster.support import registry as registries
 from tests.cluster.support.dump import describe
 from tests.cluster.support.pods import Pods
+from tests.cluster.support.registry import Registry
 from tests.cluster.support.servers import Servers
 
 FLEET = Path(__file__).parents[3] / "devcluster" / "fleet.yaml"
@@ -104,6 +106,12 @@ def pods(api: ApiClient, hub: Hub) -> Pods:
 @pytest.fixture(scope="session")
 def servers(hub: Hub, pods: Pods) -> Servers:
     return Servers(hub, pods)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    with registries.serving() as running:
+        yield running
 
 
 @pytest.hookimpl(wrapper=True)
