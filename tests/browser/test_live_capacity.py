@@ -165,16 +165,6 @@ async def set_visible(page: Page, visible: bool) -> None:
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
-@pytest.mark.smoke
-async def test_each_type_shows_free_of_total_broken_ones_and_a_bar(opened: Page) -> None:
-    await expect(capacity(opened, 1)).to_have_text("3 of 8 free")
-    await expect(about(opened, 1).locator(".gs-details")).to_contain_text("1 of 8 broken")
-    bar = opened.locator("label:has(#gpuspawner-gpu-1) svg")
-    await expect(bar).to_be_visible()
-    free, broken = [await rect.get_attribute("width") for rect in await bar.locator("rect").all()]
-    assert (free, broken) == ("37.5%", "12.5%")
-
-
 async def test_the_verdict_follows_the_count_without_a_request(opened: Page, site: Site) -> None:
     await count(opened).fill("5")
 

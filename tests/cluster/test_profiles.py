@@ -41,33 +41,10 @@ def servers(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
     ]
     extra = {
         "JupyterHub": {"authenticate_prometheus": False},
-        "KubeSpawner": {"profile_list": profiles, "storage_pvc_ensure": True, "storage_capacity": "1Mi"},
+        "KubeSpawner": {"profile_list": profiles},
     }
     with Hub(cluster, HubSettings(namespace=NAMESPACE, extra=extra)) as hub:
         yield Servers(hub, Pods(api, NAMESPACE))
-
-
-@pytest.fixture(scope="module")
-def limited(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
-    """Run a hub that ends after three failures in a row, with a policy as its only setting of gpuspawner."""
-    counts = {
-        name: {"display_name": name, "kubespawner_override": ask_for(number)}
-        for name, number in (("one", 1), ("four", 4))
-    }
-    profiles = [
-        {"display_name": "Plain", "slug": "plain"},
-        {"display_name": "GPUs", "slug": "gpus", "profile_options": {"count": {"choices": counts}}},
-    ]
-    settings = HubSettings(
-        namespace=f"{NAMESPACE}-policy",
-        gpuspawner={"policy": {"default": {"max_gpus": 2}}},
-        extra={
-            "KubeSpawner": {"profile_list": profiles, "storage_pvc_ensure": True, "storage_capacity": "1Mi"},
-            "Spawner": {"consecutive_failure_limit": 3},
-        },
-    )
-    with Hub(cluster, settings) as hub:
-        yield Servers(hub, Pods(api, settings.namespace))
 
 
 def visit(servers: Servers, user: str, path: str) -> str:
@@ -98,14 +75,6 @@ def test_a_profile_waits_for_its_gpus_and_says_so_and_starts_when_they_are_free(
     assert noted == {"summary": "All GPUs · 4 × A100 40 GB", "gpu": CARD, "gpu-name": "A100 40 GB", "gpu-count": "4"}
 
 
-def test_a_profile_that_no_node_can_ever_take_is_refused_and_leaves_nothing(servers: Servers) -> None:
-    answer = servers.ask("large", {"profile": "large"})
-
-    assert (answer.status, servers.pods.find("large")) == (409, None)
-    claims = servers.pods.core.list_namespaced_persistent_volume_claim(NAMESPACE).items
-    assert [claim.metadata.name for claim in claims if "large" in claim.metadata.name] == []
-
-
 @pytest.mark.smoke
 def test_the_cards_say_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
     with servers.running({"holder": {"profile": "one"}}):
@@ -122,14 +91,3 @@ def test_the_cards_say_what_each_profile_gives_and_when_it_starts(servers: Serve
     assert page.cards()["plain"].startswith("Starts now")
     assert "no node has 900 GiB of memory" in page.cards()["large"]
     assert "All GPUs 4 × A100 40 GB" in page.text
-
-
-@pytest.mark.smoke
-def test_a_refusal_by_the_policy_leaves_nothing_and_is_no_failure_of_the_hub(limited: Servers) -> None:
-    refusals = [limited.ask("greedy", {"profile": "gpus", "count": "four"}) for _ in range(4)]
-
-    assert [refusal.status for refusal in refusals] == [403] * 4
-    assert "You may have 2 GPUs at a time." in refusals[0].message
-    assert limited.pods.find("greedy") is None
-    assert "greedy" not in limited.pods.claims()
-    assert limited.hub.failure() == ""

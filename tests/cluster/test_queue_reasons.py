@@ -146,25 +146,6 @@ def test_a_server_that_kueue_can_never_admit_is_refused_with_the_reason(
         assert servers.pods.find(user) is None
 
 
-def test_a_server_that_waits_for_quota_is_next_and_is_admitted_when_there_is_quota(
-    kueue: Kueue, servers: Servers
-) -> None:
-    objects = [
-        *(priority_class(user) for user in ("first", "second")),
-        ANY,
-        cluster_queue("shared", "any"),
-        *(local_queue(user, "shared") for user in ("first", "second")),
-    ]
-    with kueue.objects(*objects), servers.asked("first", ONE):
-        servers.pods.wait_bound("first")
-        with servers.asked("second", ONE), listening(servers.hub, "second") as told:
-            waits = told.wait("The queue's quota is in use.")
-            servers.stop("first")
-            servers.pods.wait_bound("second")
-
-    assert str(waits["message"]).startswith("Waiting in the queue queue-second. You're next.")
-
-
 def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_whom(
     kueue: Kueue, servers: Servers
 ) -> None:

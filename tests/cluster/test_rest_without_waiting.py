@@ -34,8 +34,3 @@ def test_a_wrong_field_is_reported_by_the_progress_and_leaves_nothing(hasty: Ser
     told = hasty.wait_told("mistaken", "cpu")
     assert "4" in told
     assert (hasty.pods.find("mistaken"), "mistaken" in hasty.pods.claims()) == (None, False)
-
-
-def test_a_right_choice_makes_a_server(hasty: Servers) -> None:
-    with hasty.asked("right", {"gpu": None}):
-        assert hasty.pods.of("right")

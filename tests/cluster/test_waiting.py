@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from kubernetes.client import ApiClient
 
 from devcluster import Cluster
-from devcluster.hub import Hub
-from devcluster.hub_config import HubSettings
-from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
-from tests.cluster.support.starts import starting
 
 
 @pytest.mark.smoke
@@ -35,14 +30,6 @@ def test_a_server_that_finds_too_few_gpus_waits_and_says_so_and_starts_when_they
         assert phase == "Pending"
         assert shown == 1
         assert pods.of("second").spec.node_name == cluster.real_node
-
-
-def test_a_server_whose_scheduler_does_not_run_names_it(cluster: Cluster, api: ApiClient) -> None:
-    scheduler = {"KubeSpawner": {"scheduler_name": "site-scheduler"}}
-    with Hub(cluster, HubSettings(namespace="overlooked", gpuspawner=offer(cluster), extra=scheduler)) as hub:
-        servers = Servers(hub, Pods(api, "overlooked"))
-        with starting(servers, "first", {"gpu": None}) as told:
-            told.wait("The scheduler site-scheduler hasn't looked at your server yet.", timeout_s=60)
 
 
 def free_on_the_form(servers: Servers, user: str) -> int | None:

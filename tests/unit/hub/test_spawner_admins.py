@@ -52,24 +52,10 @@ async def test_an_admin_sees_it_for_any_users_server(make_spawner: MakeSpawner):
     assert page.select("img") == []
 
 
-async def test_an_admin_sees_presets_that_are_left_out(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(settings={"presets": {"train": {"gpu": "b200"}}}), looking(admin=True))
-    (summary,) = page.select(f"{FOLD_OUT} summary")
-    assert summary.text.startswith("For admins: 1 preset is not in the form, and GPUs of ")
-    told = [item.text for item in page.select(f"{FOLD_OUT} li")]
-    assert told[0] == "Preset train: Not in the form at the moment. There is no GPU type 'b200'."
-
-
 async def test_other_users_do_not_see_it(make_spawner: MakeSpawner):
     page = await opened(make_spawner(), looking(admin=False))
     assert page.select(FOLD_OUT) == []
     assert "odd-1" not in str(page)
-
-
-async def test_the_pages_script_does_not_get_it(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(), looking(admin=True))
-    (island,) = page.select("#gpuspawner-data")
-    assert "odd-1" not in island.text
 
 
 async def test_a_user_whose_form_an_admin_has_opened_does_not_see_it(make_spawner: MakeSpawner):
@@ -98,23 +84,6 @@ async def test_a_user_who_looks_at_the_same_time_as_an_admin_does_not_see_it(mak
     assert (await opened(spawner, looking(admin=True))).select(FOLD_OUT)
     admin_came.set()
     assert "odd-1" not in await user
-
-
-async def test_the_hubs_log_tells_it_once(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
-    monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings(soon_s=0, pause_s=0))
-
-    def told() -> list[str]:
-        return [record.getMessage() for record in caplog.records if "GPUs on" in record.getMessage()]
-
-    log = logging.getLogger("hub")
-    first, second = (make_spawner(name=name, log=log) for name in ("ada", "bo"))
-    await first.get_options_form()
-    await eventually(told)
-    await second.get_options_form()
-    await asyncio.sleep(0)
-    assert len(told()) == 1
 
 
 async def test_the_hubs_log_tells_of_gpus_in_containers_that_servers_lose(

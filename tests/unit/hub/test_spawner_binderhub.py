@@ -100,13 +100,6 @@ async def test_a_server_starts_again_with_the_options_that_were_stored(make_bind
     assert spawner.user_options == stored
 
 
-async def test_a_start_asks_for_what_binderhub_sends(make_binder: Any):
-    spawner = make_binder()
-    spawner.user_options = {"image": IMAGE}
-    with pytest.raises(web.HTTPError, match="token required"):
-        spawner.start()
-
-
 async def test_a_form_can_be_opened_before_anything_was_sent(make_binder: Any):
     spawner = make_binder()
     for options in ({}, dict(SENT)):
@@ -124,30 +117,6 @@ async def test_the_choice_goes_with_a_sites_own_options(make_spawner: MakeSpawne
     pod = await pod_of(spawner, {**GPU_OPTIONS, "course": value})
     assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
     assert spawner.user_options["course"] is value
-
-
-async def test_hooks_read_a_sites_own_options(make_spawner: MakeSpawner):
-    seen: list[Any] = []
-    settings = {**SETTINGS, "extra_options": ["course"]}
-    spawner = make_spawner(
-        settings=settings, kubespawner={"pre_spawn_hook": lambda own: seen.append(own.user_options["course"])}
-    )
-    await begin(spawner, {"course": "ml-101"})
-    assert seen == ["ml-101"]
-
-
-async def test_a_sites_own_field_in_the_form_is_read(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={**SETTINGS, "extra_options": ["course", "days"]})
-    form = {"image": ["minimal"], "gpu": [""], "course": ["ml-101"], "days": ["mon", "tue"]}
-    options = await maybe_future(spawner.run_options_from_form(form))
-    assert (options["course"], options["days"], options["image"]) == ("ml-101", ["mon", "tue"], "minimal")
-
-
-async def test_a_sites_own_field_in_the_form_has_a_limit(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={**SETTINGS, "extra_options": ["course"]})
-    with pytest.raises(web.HTTPError, match="at most 60000 characters of JSON"):
-        await maybe_future(spawner.run_options_from_form({"image": ["minimal"], "course": ["x" * 60_000]}))
-    assert "at most 60000 characters of JSON" in await spawner.get_options_form()
 
 
 async def test_a_link_sets_none_of_a_sites_own_options(make_spawner: MakeSpawner):

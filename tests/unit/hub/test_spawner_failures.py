@@ -150,14 +150,6 @@ async def test_too_large_options_are_refused_and_not_stored(make_hub: MakeHub, o
     assert found == [(400, 0, {}, False)] * 2
 
 
-async def test_a_sites_own_options_of_a_usual_size_are_stored(make_hub: MakeHub, server: WatchServer):
-    hub = make_hub(settings={**SETTINGS, "extra_options": ["token"]}, start_timeout=1)
-    user = hub.add_user("ada")
-    token = {"scopes": nest(20), "text": "x" * 50_000}
-    await hub.start(user, {**CHOICE, "token": token})
-    assert hub.stored(user) == {**ADMITTED, "token": token}
-
-
 @pytest.mark.parametrize(
     ("options", "status", "kubespawner"),
     [

@@ -16,7 +16,6 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import sent
-from tests.unit.hub.starts import begin
 from tests.unit.kube.watch_server import WatchServer, eventually
 
 BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
@@ -53,31 +52,6 @@ async def test_a_form_of_a_spawner_that_is_there_shows_what_changed(
     assert "Big" in await spawner.get_options_form()
     write(settings, "gpus: {a100: {max_cnt: 2}}")
     assert await offered(spawner) == ["a100"]
-
-
-async def test_a_start_is_judged_by_what_the_files_say_now(make_spawner: MakeSpawner, settings: dict[str, Any]):
-    spawner = make_spawner(settings=settings)
-    write(settings, BIG)
-    await begin(spawner, {"image": "pytorch", "gpu": "a100", "gpu_count": 2})
-    with pytest.raises(web.HTTPError, match="gpu_count: "):
-        await begin(make_spawner(settings=settings), {"image": "pytorch", "gpu": "a100", "gpu_count": 3})
-
-
-async def test_a_saved_choice_that_is_gone_falls_back(make_spawner: MakeSpawner, settings: dict[str, Any]):
-    spawner = make_spawner(settings=settings)
-    spawner.user_options = {"v": 1, "image": "minimal", "cpu": 2, "memory": "4G", "gpu": "mi210", "gpu_count": 1}
-    write(settings, BIG)
-    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
-    assert page.select_one("input[name=gpu]:checked")["value"] != "mi210"
-
-
-async def test_a_group_override_goes_over_the_files_for_its_members(
-    make_spawner: MakeSpawner, settings: dict[str, Any]
-):
-    own, other = make_spawner(settings=settings), make_spawner(settings=settings, name="bob")
-    write(settings, BIG)
-    own._apply_overrides({"gpus": {"mi210": {"enabled": True}, "a100": {"enabled": False}}})
-    assert [await offered(own), await offered(other)] == [["mi210"], ["a100"]]
 
 
 async def test_a_file_that_describes_fields_adds_them_below_the_profiles(

@@ -78,13 +78,6 @@ async def test_what_the_start_refuses_the_form_refuses(make_spawner: MakeSpawner
     assert (await values_of(spawner, "image"), await most_cpus(spawner)) == (["minimal"], "4")
 
 
-async def test_a_link_is_held_to_the_same(make_spawner: MakeSpawner):
-    spawner = member(make_spawner, override(images={"course": COURSE}, cpu={"max": 4}))
-    assert (await spawner.options_from_query({"image": ["course"]}))["image"] == "course"
-    with pytest.raises(web.HTTPError, match="cpu: "):
-        await spawner.options_from_query({"cpu": ["8"]})
-
-
 async def test_a_policy_for_a_group_is_the_forms(make_spawner: MakeSpawner):
     spawner = member(make_spawner, override(policy={"default": {"gpus": ["mi210"]}}))
     with pytest.raises(web.HTTPError) as refused:
@@ -114,11 +107,6 @@ async def test_without_settings_the_amounts_for_a_group_are_the_default(make_spa
     assert (spawner.mem_limit, spawner.cpu_limit) == (3 * 2**30, 1)
     (container,) = (await pod_of(spawner, await send(spawner, image="default", memory="5")))["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": 2.0, "memory": 5 * 2**30}
-
-
-async def test_for_users_in_no_such_group_nothing_changes(make_spawner: MakeSpawner):
-    spawner = member(make_spawner, override(images={"course": COURSE}), group="art")
-    assert await values_of(spawner, "image") == ["pytorch", "minimal"]
 
 
 async def test_forms_change_nothing_of_the_spawner(make_spawner: MakeSpawner):

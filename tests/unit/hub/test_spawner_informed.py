@@ -34,12 +34,6 @@ async def test_the_environment_tells_the_gpu_and_the_run_time(
     assert told(await pod_of(make_spawner(settings={**SETTINGS, "run_time": RUN_TIME}), options)) == expected
 
 
-async def test_a_name_with_braces_reaches_the_environment_as_it_is(make_spawner: MakeSpawner):
-    gpus = {**GPUS, "a100": {**GPUS["a100"], "display_name": "A100 {username} {"}}
-    pod = await pod_of(make_spawner(settings={**SETTINGS, "gpus": gpus}), GPU_OPTIONS)
-    assert environment(pod)["GPUSPAWNER_GPU_NAME"] == "A100 {username} {"
-
-
 @pytest.mark.parametrize(
     ("settings", "kubespawner"),
     [
@@ -64,10 +58,3 @@ async def test_an_admins_variable_of_the_same_name_wins(
 ):
     spawner = make_spawner(settings={**SETTINGS, "run_time": RUN_TIME, **settings}, kubespawner=kubespawner)
     assert told(await pod_of(spawner, GPU_OPTIONS)) == ADMINS
-
-
-async def test_each_variable_is_there_once_beside_an_admins_own_list(make_spawner: MakeSpawner):
-    config = {"env": [{"name": "GPUSPAWNER_GPU", "value": "mine"}, {"name": "A", "value": "1"}]}
-    pod = await pod_of(make_spawner(kubespawner={"extra_container_config": config}), GPU_OPTIONS)
-    names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
-    assert (sorted(names), environment(pod)["GPUSPAWNER_GPU"]) == (sorted(set(names)), "mine")

@@ -51,11 +51,6 @@ def no_gpu(page: BeautifulSoup) -> str:
     return radio.find_next("b").text  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("accepted", "words"), [("de-AT,en;q=0.5", GERMAN), ("zh-CN", CHINESE), ("fr", ENGLISH)])
-async def test_the_form_is_in_the_language_of_the_browser(make_spawner: MakeSpawner, accepted: str, words: str):
-    assert no_gpu(await opened(make_spawner(), accepted)) == words
-
-
 async def test_one_spawner_answers_each_request_in_its_language(make_spawner: MakeSpawner):
     spawner = make_spawner()
     pages = await asyncio.gather(*(opened(spawner, accepted) for accepted in ("de", "zh", "en")))
@@ -75,11 +70,6 @@ async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner
         told,
         GERMAN,
     )
-
-
-async def test_a_language_that_is_not_there_is_english(make_spawner: MakeSpawner):
-    message, page = await sent(make_spawner(), {**WRONG, "_language": ["<script>"]})
-    assert (message, no_gpu(page)) == ("Not started. The form shows what to fix.", ENGLISH)
 
 
 async def test_a_refused_start_is_explained_in_the_language_of_its_request(make_spawner: MakeSpawner):

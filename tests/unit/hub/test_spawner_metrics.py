@@ -48,16 +48,6 @@ async def test_a_start_is_counted_by_its_type_and_its_verdict(make_spawner: Make
     assert (after[0] - before[0], after[1] - before[1]) == (1, 1)
 
 
-async def test_a_choice_that_the_gate_refuses_is_counted_by_its_code(make_spawner: MakeSpawner):
-    names = {"spawns_total": {"gpu": "a100", "outcome": "out_of_range"}, "refusals_total": {"reason": "out_of_range"}}
-    before = {name: sample(name, **labels) for name, labels in names.items()}
-    assert await started(make_spawner(), {"gpu": "a100", "gpu_count": 9}) is not None
-    assert {name: sample(name, **labels) - before[name] for name, labels in names.items()} == {
-        "spawns_total": 1,
-        "refusals_total": 1,
-    }
-
-
 async def test_a_form_that_is_refused_is_no_start(make_spawner: MakeSpawner):
     before = sample("refusals_total", reason="out_of_range"), sample("spawns_total", gpu="a100", outcome="out_of_range")
     with pytest.raises(web.HTTPError):

@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import (
-    V1ConfigMapEnvSource,
-    V1Container,
-    V1EnvFromSource,
-    V1EnvVar,
     V1ResourceRequirements,
 )
 from tornado import web
@@ -19,7 +15,7 @@ from tornado import web
 from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.hub.admission import service
-from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import WatchServer
@@ -38,30 +34,6 @@ async def test_a_pod_with_gpus_has_exactly_them_on_the_nodes_of_their_type(make_
     assert pod["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert pod["spec"]["runtimeClassName"] == "nvidia"
     assert container["image"] == "registry.example/pytorch:1"
-
-
-async def test_a_pod_tolerates_the_usual_taint_of_gpu_nodes_with_any_effect(
-    make_spawner: MakeSpawner, server: WatchServer
-):
-    taint = {"key": "amd.com/gpu", "value": "present", "effect": "NoExecute"}
-    tainted = node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"})
-    server.put(NODES_PATH, {**tainted, "spec": {"taints": [taint]}})
-    pod = await pod_of(make_spawner(), {"image": "minimal", "gpu": "mi210"})
-    assert pod["spec"]["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists"}]
-
-
-async def test_a_pod_with_gpus_has_a_bounded_shared_memory(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), GPU_OPTIONS)
-    volume = {"name": "gpuspawner-shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(8 * 2**30)}}
-    assert pod["spec"]["volumes"] == [volume]
-    assert pod["spec"]["containers"][0]["volumeMounts"] == [{"name": "gpuspawner-shm", "mountPath": "/dev/shm"}]
-
-
-async def test_a_type_on_nodes_with_several_labels_is_required(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(), {"image": "minimal", "gpu": "mi210"})
-    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    expression = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}
-    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
 
 
 async def test_a_pod_without_a_gpu_sees_none_and_avoids_nodes_that_have_some(make_spawner: MakeSpawner):
@@ -85,90 +57,7 @@ async def test_no_setting_shows_a_pod_with_gpus_more_of_them(
     assert "NVIDIA_VISIBLE_DEVICES" not in environment(await pod_of(spawner, GPU_OPTIONS))
 
 
-async def test_braces_in_names_reach_the_pod_as_they_are(make_spawner: MakeSpawner):
-    settings = {"images": {"odd": {"display_name": "{odd} {", "image": "registry.example/odd:1"}}}
-    pod = await pod_of(make_spawner(settings=settings), {})
-    assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/summary"].startswith("{odd} {")
-
-
-async def test_an_image_that_a_person_names_is_the_pods(make_spawner: MakeSpawner):
-    settings = {"custom_images": {"allowed": True}}
-    pod = await pod_of(make_spawner(settings=settings), {"custom_image": "acme/own:1"})
-    assert pod["spec"]["containers"][0]["image"] == "docker.io/acme/own:1"
-    assert pod["metadata"]["annotations"]["gpuspawner.jupyter.org/image"] == "docker.io/acme/own:1"
-
-
-@pytest.mark.parametrize("reference", ["quay.io/{username}:1", "quay.io/own:{username}", "{unescaped_username}/own"])
-async def test_nothing_in_a_reference_is_ever_expanded(make_spawner: MakeSpawner, reference: str):
-    with pytest.raises(web.HTTPError, match="custom_image: "):
-        await begin(make_spawner(settings={"custom_images": {"allowed": True}}), {"custom_image": reference})
-
-
 NODES = {"key": "amd.com/gpu.product", "operator": "In", "values": ["MI210", "MI210-B"]}
-
-
-async def test_fields_the_admin_writes_over_keep_the_gpus_nodes(make_spawner: MakeSpawner):
-    config = {"node_selector": {"pool": "users"}, "affinity": {"podAntiAffinity": {}}, "tolerations": []}
-    spawner = make_spawner(kubespawner={"extra_pod_config": config})
-    spec = (await pod_of(spawner, GPU_OPTIONS))["spec"]
-    assert spec["nodeSelector"] == {"pool": "users", "nvidia.com/gpu.product": A100}
-    assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-    spec = (await pod_of(spawner, {"image": "minimal", "gpu": "mi210"}))["spec"]
-    (terms,) = spec["affinity"]["nodeAffinity"].values()
-    assert (terms, spec["affinity"]["podAntiAffinity"]) == ({"nodeSelectorTerms": [{"matchExpressions": [NODES]}]}, {})
-
-
-async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(make_spawner: MakeSpawner):
-    shown = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-    config = {"resources": {"limits": {"nvidia.com/gpu": "4"}}, "env": shown}
-    spawner = make_spawner(kubespawner={"extra_container_config": config})
-    (container,) = (await pod_of(spawner, GPU_OPTIONS))["spec"]["containers"]
-    assert container["resources"]["limits"] == {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"}
-    others = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name != "NVIDIA_VISIBLE_DEVICES"}
-    chosen = {"GPUSPAWNER_GPU": "a100", "GPUSPAWNER_GPU_NAME": "A100", "GPUSPAWNER_GPU_COUNT": "2"}
-    assert {variable["name"]: variable["value"] for variable in container["env"]} == {**others, **chosen}
-    pod = await pod_of(spawner, {})
-    assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
-    assert environment(pod) == GPU_HIDING_ENVIRONMENT
-
-
-SEES_ALL = [{"name": name, "value": "all"} for name in GPU_HIDING_ENVIRONMENT]
-GREEDY = {
-    "name": "greedy",
-    "image": "cuda:12",
-    "env": [{"name": "A", "value": "1"}, *SEES_ALL],
-    "envFrom": [{"configMapRef": {"name": "sees-all"}}],
-    "resources": {
-        "limits": {"nvidia.com/gpu": "1", "cpu": "1"},
-        "requests": {"nvidia.com/gpu": "1", "example.com/fpga": 1},
-    },
-}
-GREEDY_MODEL = V1Container(
-    name="greedy",
-    image="cuda:12",
-    env=[V1EnvVar(name="A", value="1"), *(V1EnvVar(**each) for each in SEES_ALL)],
-    env_from=[V1EnvFromSource(config_map_ref=V1ConfigMapEnvSource(name="sees-all"))],
-    resources=V1ResourceRequirements(**GREEDY["resources"]),
-)
-
-
-@pytest.mark.parametrize("options", [pytest.param({}, id="no GPU"), pytest.param(GPU_OPTIONS, id="GPUs")])
-@pytest.mark.parametrize(
-    "admins",
-    [
-        pytest.param({"extra_containers": [GREEDY]}, id="side container"),
-        pytest.param({"init_containers": [GREEDY]}, id="init container"),
-        pytest.param({"init_containers": {"10-greedy": GREEDY}}, id="by key"),
-        pytest.param({"extra_containers": [GREEDY_MODEL]}, id="model"),
-        pytest.param({"extra_pod_config": {"initContainers": [GREEDY]}}, id="extra_pod_config"),
-    ],
-)
-async def test_only_the_notebook_container_gets_gpus(make_spawner: MakeSpawner, admins: Any, options: Any):
-    spec = (await pod_of(make_spawner(kubespawner=admins), options))["spec"]
-    (greedy,) = [*spec["containers"][1:], *(spec.get("initContainers") or [])]
-    assert greedy["resources"] == {"limits": {"cpu": "1"}, "requests": {"example.com/fpga": 1}}
-    assert {variable["name"]: variable["value"] for variable in greedy["env"]} == {"A": "1", **GPU_HIDING_ENVIRONMENT}
-    assert greedy["envFrom"] == GREEDY["envFrom"]
 
 
 DEVICES = {
@@ -269,21 +158,15 @@ def _shape(pod: dict[str, Any]) -> dict[str, Any]:
     return {"spec": pod["spec"], "annotations": pod["metadata"]["annotations"]}
 
 
-@pytest.mark.parametrize(
-    "admins",
-    [
-        {},
-        {
-            "volumes": [{"name": "home", "emptyDir": {}}],
-            "tolerations": [{"key": "hub", "operator": "Exists"}],
-            "environment": {"A": "b", "NVIDIA_VISIBLE_DEVICES": "none"},
-            "extra_resource_limits": {"example.com/fpga": "1", "nvidia.com/gpu": "1"},
-            "node_selector": {"pool": "users"},
-            "extra_pod_config": {"restartPolicy": "OnFailure"},
-        },
-    ],
-)
-async def test_a_start_after_one_with_gpus_carries_no_trace_of_it(make_spawner: MakeSpawner, admins: Any):
+async def test_a_start_after_one_with_gpus_carries_no_trace_of_it(make_spawner: MakeSpawner):
+    admins = {
+        "volumes": [{"name": "home", "emptyDir": {}}],
+        "tolerations": [{"key": "hub", "operator": "Exists"}],
+        "environment": {"A": "b", "NVIDIA_VISIBLE_DEVICES": "none"},
+        "extra_resource_limits": {"example.com/fpga": "1", "nvidia.com/gpu": "1"},
+        "node_selector": {"pool": "users"},
+        "extra_pod_config": {"restartPolicy": "OnFailure"},
+    }
     used, new = make_spawner(kubespawner=admins), make_spawner(kubespawner=admins)
     await pod_of(used, GPU_OPTIONS)
     assert _shape(await pod_of(used, {"image": "minimal"})) == _shape(await pod_of(new, {"image": "minimal"}))
@@ -297,14 +180,6 @@ async def test_a_group_override_of_a_later_start_is_no_trace_either(make_spawner
     await pod_of(spawner, GPU_OPTIONS)
     limits = (await pod_of(spawner, {}))["spec"]["containers"][0]["resources"]["limits"]
     assert sorted(limits) == ["cpu", "example.com/fpga", "memory"]
-
-
-async def test_after_a_stop_the_admins_values_are_back(make_spawner: MakeSpawner):
-    spawner = make_spawner(kubespawner={"image": "registry.example/base:1", "node_selector": {"pool": "users"}})
-    await begin(spawner, GPU_OPTIONS)
-    spawner.clear_state()
-    assert (spawner.image, spawner.node_selector) == ("registry.example/base:1", {"pool": "users"})
-    assert spawner.extra_resource_limits == {}
 
 
 async def test_a_hook_that_replaces_what_was_set_does_not_lose_the_gpus_nodes(make_spawner: MakeSpawner):
@@ -350,14 +225,6 @@ async def test_a_choice_that_a_hook_makes_wrong_is_refused(make_spawner: MakeSpa
         await begin(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
 
 
-async def test_a_choice_that_settings_of_a_hook_no_longer_allow_is_refused(make_spawner: MakeSpawner):
-    def hook(spawner: Any) -> None:
-        spawner.gpus = {"t4": {"resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": "Tesla-T4"}}}
-
-    with pytest.raises(web.HTTPError, match="a100"):
-        await begin(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
-
-
 async def test_a_start_checks_its_choice_once_if_nothing_changes_it(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
 ):
@@ -395,10 +262,3 @@ async def test_a_pod_that_is_queued_carries_the_queues_labels_and_may_wait_as_lo
         "kueue.x-k8s.io/priority-class": "interactive",
     }
     assert spawner.start_timeout == 7200
-
-
-async def test_without_a_gpu_no_pod_is_queued(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={**SETTINGS, "queue": {"local_queue": "gpu-queue", "timeout": 7200}})
-    pod = await pod_of(spawner, {"image": "minimal"})
-    assert not [name for name in pod["metadata"]["labels"] if name.startswith("kueue")]
-    assert spawner.start_timeout != 7200

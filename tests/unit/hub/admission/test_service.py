@@ -69,11 +69,6 @@ async def test_of_many_servers_at_once_as_many_are_let_through_as_the_limit_has(
     assert sorted(reasons) == [""] * 4 + ["gpu_quota"] * 16
 
 
-async def test_one_server_after_another_counts(make_spawner: MakeSpawner):
-    wanted = {"gpu": "a100", "gpu_count": 2}
-    assert [await start(named(make_spawner, name), wanted) for name in ("a", "b", "c")] == ["", "", "gpu_quota"]
-
-
 async def test_a_start_that_fails_in_a_hook_holds_nothing(make_spawner: MakeSpawner):
     def fail(_: Any) -> None:
         raise RuntimeError
@@ -151,15 +146,10 @@ async def test_a_pool_is_shared_by_its_groups_and_stands_on_their_pods(make_spaw
     two = {"gpu": "a100", "gpu_count": 2}
     ada = member(make_spawner, "ada")
     assert [await start(ada, two), await start(member(make_spawner, "bob"), two)] == ["", "pool_quota"]
-    assert await start(named(make_spawner, user="eve", settings=POOLED), two) == ""
-    annotations = (await ada.get_pod_manifest()).metadata.annotations
-    assert annotations["gpuspawner.jupyter.org/pools"] == "physics"
-
-
-async def test_a_pod_outside_of_all_pools_says_so(make_spawner: MakeSpawner):
     eve = named(make_spawner, user="eve", settings=POOLED)
-    await start(eve, ONE)
-    assert (await eve.get_pod_manifest()).metadata.annotations["gpuspawner.jupyter.org/pools"] == ""
+    assert await start(eve, two) == ""
+    notes = [(await each.get_pod_manifest()).metadata.annotations for each in (ada, eve)]
+    assert [each["gpuspawner.jupyter.org/pools"] for each in notes] == ["physics", ""]
 
 
 class _Unreadable:

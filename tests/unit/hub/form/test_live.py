@@ -14,7 +14,7 @@ from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth
 from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
-from gpuspawner.hub.form.live import build_live, find_startable_alternatives
+from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.pod.preview import PodPreviews
 from tests.unit.hub import kueue_server as kueue
 from tests.unit.hub.conftest import A100, CLOSED, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
@@ -99,17 +99,6 @@ async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSp
     assert [each.free for each in found.availabilities] == [int(GPU_NODE["status"]["allocatable"]["nvidia.com/gpu"]), 0]
 
 
-async def test_types_with_room_for_all_of_it_come_before_those_with_some(
-    make_spawner: MakeSpawner, server: WatchServer
-):
-    sizes = {f"x{number}": "4" if number == 7 else "1" for number in range(8)}
-    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in sizes}}
-    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": size}) for name, size in sizes.items()))
-    server.put(PODS, pod("other", on="gpu-1", gpus=4))
-    found = await live(make_spawner(settings={**SETTINGS, "gpus": gpus}), {"gpu": "a100", "gpu_count": 4, "cpu": 1})
-    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
-
-
 async def test_only_a_few_types_are_tried(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -128,17 +117,6 @@ async def test_only_a_few_types_are_tried(
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
     assert written == ["a100", "x", "y"]
-
-
-async def test_a_node_with_room_for_what_is_requested_is_enough(make_spawner: MakeSpawner, server: WatchServer):
-    big = {**card("big"), "memory": "80G"}
-    gpus = {**SETTINGS["gpus"], "big": big, **{name: {**card(name), "memory": "16G"} for name in ("s1", "s2")}}
-    server.put(NODES, node("big", {"gpu": "big"}, **{"nvidia.com/gpu": "4", "cpu": "5"}))
-    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("s1", "s2")))
-    server.put(PODS, pod("other", on="gpu-1", gpus=4))
-    settings = {**SETTINGS, "gpus": {**gpus, "a100": {**SETTINGS["gpus"]["a100"], "memory": "80G"}}}
-    found = await live(make_spawner(settings=settings), {"gpu": "a100", "gpu_count": 1, "cpu": 8, "memory": "1G"})
-    assert [each.gpu for each in found.alternatives] == ["big", "s1"]
 
 
 def card(product: str) -> dict[str, Any]:
@@ -210,22 +188,6 @@ async def test_each_preset_has_a_verdict_of_its_own_whatever_stands_in_the_field
     }
 
 
-async def test_a_preset_is_judged_with_its_own_image(make_spawner: MakeSpawner):
-    images = {**SETTINGS["images"], "arm": {"image": "registry.example/arm:1", "architectures": ["arm64"]}}
-    presets = {name: {"image": name, "gpu": "a100"} for name in ("minimal", "arm")}
-    spawner = make_spawner(settings={**SETTINGS, "images": images, "presets": presets})
-    # A new node may do for the other one.
-    assert await outcomes(spawner, {}) == {"minimal": Outcome.NOW, "arm": Outcome.UNKNOWN}
-
-
-def put_pools(server: WatchServer) -> None:
-    for pool in ("full", "free"):
-        labels = {"nvidia.com/gpu.product": A100, "pool": pool}
-        server.put(NODES, node(f"{pool}-1", labels, **{"nvidia.com/gpu": "4"}))
-    server.put(NODES, node("cpu-1"))
-    server.put(PODS, pod("other", on="full-1", gpus=2))
-
-
 async def test_presets_get_no_verdict_while_it_is_unknown(make_spawner: MakeSpawner, server: WatchServer):
     server.status[NODES] = 403
     spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
@@ -252,15 +214,6 @@ async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
     presets = {f"p{number}": {"image": "minimal"} for number in range(20)}
     spawner = make_spawner(settings={**SETTINGS, "presets": presets})
     assert list(await outcomes(spawner, {})) == [f"p{number}" for number in range(8)]
-
-
-async def test_alternatives_near_a_choice_start_now(make_spawner: MakeSpawner, server: WatchServer):
-    server.put(PODS, pod("other", on="gpu-1", gpus=2))
-    spawner = make_spawner()
-    offer = await spawner.make_offer()
-    selection = validate({"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"}, offer.catalog)
-    found = await find_startable_alternatives(spawner, offer, selection=selection)
-    assert [(each.gpu, each.gpu_count) for each in found] == [("a100", 2)]
 
 
 QUEUED = {**SETTINGS, "queue": {"local_queue": "gpu-queue", "gpus": ["a100"]}}
@@ -313,14 +266,6 @@ async def test_how_many_are_ahead_in_the_queue_is_unknown_where_the_default_prio
     assert (found.outcome, found.ahead) == (Outcome.WAITS, ahead)
 
 
-async def test_a_server_that_the_queue_has_no_room_for_comes_with_a_nearer_choice(
-    make_spawner: MakeSpawner, server: WatchServer
-):
-    kueue.serve(server, gpus=4, used=3, waiting=())
-    found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 2, "cpu": 1, "memory": "1G"})
-    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 1)]
-
-
 async def test_presets_that_are_queued_are_judged_by_the_queue(make_spawner: MakeSpawner, server: WatchServer):
     kueue.serve(server, gpus=2, used=1, waiting=())
     spawner = make_spawner(settings={**QUEUED, "presets": PRESETS})
@@ -368,13 +313,6 @@ async def test_a_form_does_not_wait_for_a_kueue_that_does_not_answer(make_spawne
     took_s = asyncio.get_running_loop().time() - began_at
     assert found is not None
     assert (found.outcome, took_s < 2) == (Outcome.UNKNOWN, True)
-
-
-async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeSpawner, server: WatchServer):
-    server.put(NODES, node("amd-1", {"amd.com/gpu.product": "MI210"}, **{"amd.com/gpu": "2"}))
-    found = await live(make_spawner(settings=QUEUED), {"gpu": "mi210", "gpu_count": 1, "image": "minimal"})
-    assert found.verdict is not None
-    assert found.verdict.outcome is Outcome.NOW
 
 
 CLASSES = [

@@ -11,8 +11,6 @@ import pytest
 from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 
-from gpuspawner.core.text.i18n import use_language
-from gpuspawner.hub.request.languages import load_languages
 from tests.unit.hub.conftest import A100, MakeSpawner, node
 from tests.unit.kube.watch_server import NODES, WatchServer
 
@@ -188,29 +186,6 @@ async def test_labels_of_nodes_are_text(make_spawner: MakeSpawner, server: Watch
     assert found == {"GPU": ("1 × A 7 7 b x b", NOW)}
 
 
-async def test_a_form_leaves_nothing_in_the_spawner(make_spawner: MakeSpawner):
-    spawner = make(make_spawner, {**GPU, "profile_options": SIZES}, node_selector={"pool": "users"})
-    before = (dict(spawner.node_selector), dict(spawner.extra_resource_limits), spawner.user_options)
-    await show(spawner)
-    after = (dict(spawner.node_selector), dict(spawner.extra_resource_limits), spawner.user_options)
-    assert after == before
-
-
-async def test_a_start_leaves_nothing_of_its_profile_for_the_next(make_spawner: MakeSpawner):
-    spawner = make(make_spawner, PLAIN, GPU, node_selector={"pool": "users"})
-    expected = await show(spawner)
-    spawner.user_options = {"profile": "gpu"}
-    await spawner.load_user_options()
-    assert spawner.node_selector == {"pool": "users", "nvidia.com/gpu.product": A100}
-
-    assert await show(spawner) == expected
-    spawner.clear_state()
-    spawner.user_options = {"profile": "plain"}
-    await spawner.load_user_options()
-    pod = await spawner.get_pod_manifest()
-    assert (pod.spec.node_selector, pod.spec.containers[0].resources.limits) == ({"pool": "users"}, {})
-
-
 async def test_the_admins_own_template_gets_the_profiles_as_they_are(make_spawner: MakeSpawner, tmp_path: Path):
     (tmp_path / "form.html").write_text("{{ profile_list | map(attribute='description') | list }}")
     spawner = make(make_spawner, PLAIN, additional_profile_form_template_paths=[str(tmp_path)])
@@ -230,12 +205,6 @@ async def test_without_the_nodes_the_cards_say_what_the_pods_say(make_spawner: M
         "Plain": ("No GPU", ""),
         "GPU": ("1 × nvidia.com/gpu of any type", ""),
     }
-
-
-async def test_the_verdict_is_in_the_language_of_the_user(make_spawner: MakeSpawner):
-    with use_language(load_languages()["de"]):
-        cards = await show(make(make_spawner, GPU))
-    assert cards == {"GPU": ("1 × A100 80 GB", "Startet sofort: Platz für 4 solche Server.")}
 
 
 async def test_a_group_override_counts_in_the_verdict(make_spawner: MakeSpawner):

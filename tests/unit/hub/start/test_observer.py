@@ -11,7 +11,7 @@ import pytest
 
 from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.catalog.model import ScaleUp
-from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.core.progress.model import Facts, QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.config import offer
 from gpuspawner.hub.spawner import GPUSpawner
@@ -44,6 +44,11 @@ class Seen:
         self.lookout = StartObserver(spawner, self.following)
         monkeypatch.setattr(StartObserver, "_throttle", WorkThrottle(0.05, clock=clock))
 
+    async def observe(self, *, even_if_unchanged: bool = False) -> Facts:
+        facts = await self.lookout.observe(even_if_unchanged=even_if_unchanged)
+        assert facts is not None
+        return facts
+
     def put(self, pod: dict[str, Any], **changes: Any) -> None:
         metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
         self.pods[f"{self.spawner.namespace}/{self.spawner.pod_name}"] = {**pod, **changes, "metadata": metadata}
@@ -55,8 +60,7 @@ async def seen(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, clock
 
 
 async def test_before_its_pod_is_there_a_start_is_all_there_is(seen: Seen):
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert (facts.pod, facts.verdict, facts.is_node_ready, facts.timeout_s) == (None, None, None, 60.0)
 
 
@@ -78,8 +82,7 @@ async def test_a_change_of_the_pod_or_an_event_is_seen_at_once(seen: Seen, monke
     seen.put(pod, status={"phase": "Pending"})
     assert await seen.lookout.observe() is not None
     seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "1"}}
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert len(facts.events) == 1
     seen.events["a"] = {"metadata": {"uid": "a", "resourceVersion": "2"}}
     assert await seen.lookout.observe() is not None
@@ -89,8 +92,7 @@ async def test_the_minutes_of_a_new_node_are_those_of_the_type(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     gpu = (await seen.spawner.make_offer()).catalog.gpus["a100"]
     seen.following.gpu = replace(gpu, scale_up=ScaleUp(max_nodes=1, gpus_per_node=4, minutes=20.0))
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.new_node_minutes == 20.0
 
 
@@ -98,16 +100,14 @@ async def test_a_pod_that_was_there_before_is_not_the_starts(seen: Seen):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old")
     seen.put(pod)
     seen.following.note_pod_sent(pod)
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.pod is None
 
 
 async def test_a_pod_that_the_last_server_left_is_not_the_starts_before_its_own_is_sent(seen: Seen):
     seen.following.is_sent = False
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS, uid="old"), status={"phase": "Failed"})
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.pod is None
 
 
@@ -119,29 +119,24 @@ async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: See
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.verdict is not None
     assert (facts.verdict.outcome, facts.gpu_name, facts.is_node_ready) == (Outcome.WAITS, "A100", None)
 
 
 async def test_verdicts_are_given_no_more_often_than_the_hub_has_time_for(seen: Seen):
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    first = await seen.lookout.observe()
-    assert first is not None
+    first = await seen.observe()
     assert first.verdict is not None
     with StartObserver._throttle.measure():  # by another server's
         seen.clock.now += 10.0
-    again = await seen.lookout.observe()
-    assert again is not None
+    again = await seen.observe()
     assert (again.verdict, again.judged_at_s) == (first.verdict, 0.0)
     seen.clock.now += 5.0
-    stale = await seen.lookout.observe()
-    assert stale is not None
+    stale = await seen.observe()
     assert (stale.verdict, stale.judged_at_s) == (None, None)
     seen.clock.now += 191.0
-    later = await seen.lookout.observe()
-    assert later is not None
+    later = await seen.observe()
     assert later.verdict is not first.verdict
     assert later.judged_at_s == pytest.approx(206)
 
@@ -156,8 +151,7 @@ async def test_only_what_looks_hopeless_is_judged_again_though_others_have_the_t
     seen.clock.now += 10.0
     with StartObserver._throttle.measure():  # by another server's, whose rest is a fifth of a second
         seen.clock.now += 0.01
-    again = await seen.lookout.observe()
-    assert again is not None
+    again = await seen.observe()
     assert seen.following.elapsed_s - (again.judged_at_s or 0.0) == pytest.approx(age_s)
 
 
@@ -165,8 +159,7 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     seen.put(pod)
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert (facts.verdict, facts.is_node_ready) == (None, True)
     server.delete(NODES, GPU_NODE)
 
@@ -178,19 +171,34 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     facts = await seen.lookout.observe(even_if_unchanged=True)
     assert (early and early.is_node_ready, facts and facts.is_node_ready) == (None, False)
     seen.pods.clear()
-    facts = await seen.lookout.observe(even_if_unchanged=True)
-    assert facts is not None
+    facts = await seen.observe(even_if_unchanged=True)
     assert (facts.pod, facts.is_node_ready) == (None, False)
 
 
-async def test_a_pod_on_a_node_needs_no_offer(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("name", "unread", "expected"),
+    [
+        pytest.param("gpu-1", PODS, True, id="only nodes can be read"),
+        pytest.param("gpu-1", NODES, None, id="no node can be read"),
+        pytest.param("gpu-1", "", None, id="old data"),
+        pytest.param("new", None, None, id="a node that was never seen well"),
+    ],
+)
+async def test_a_node_is_called_well_or_lost_only_by_data_that_say_so(
+    seen: Seen, server: WatchServer, monkeypatch: pytest.MonkeyPatch, *, name: str, unread: str | None, expected: Any
+):
+    if unread:
+        server.status[unread] = 403
+    elif unread == "":
+        inventory = (await seen.spawner.make_offer()).inventory
+        monkeypatch.setattr(ClusterStore, "inventory", replace(inventory, age_s=61.0))
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    pod["spec"]["nodeName"] = "gpu-1"
+    pod["spec"]["nodeName"] = name
     seen.put(pod)
-    monkeypatch.setattr(seen.spawner, "make_offer", None)
-    facts = await seen.lookout.observe()
-    assert facts is not None
-    assert facts.is_node_ready is True
+    monkeypatch.setattr(seen.spawner, "make_offer", None)  # which a pod on a node does not need
+    await seen.lookout.observe()
+    seen.clock.now += 60.0
+    assert (await seen.observe()).is_node_ready is expected
 
 
 async def test_an_offer_is_made_where_a_verdict_is_due(seen: Seen, monkeypatch: pytest.MonkeyPatch):
@@ -205,59 +213,15 @@ async def test_an_offer_is_made_where_a_verdict_is_due(seen: Seen, monkeypatch: 
     began = seen.clock.now
     for second in range(7):
         seen.clock.now = began + second
-        facts = await seen.lookout.observe(even_if_unchanged=True)
-        assert facts is not None
+        facts = await seen.observe(even_if_unchanged=True)
         assert facts.verdict is not None
     assert made == [began, began + 5]
-
-
-async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
-    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    pod["spec"]["nodeName"] = "new"
-    seen.put(pod)
-    await seen.lookout.observe()
-    seen.clock.now += 60.0
-    facts = await seen.lookout.observe()
-    assert facts is not None
-    assert facts.is_node_ready is None
-
-
-async def test_old_data_of_nodes_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
-    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    pod["spec"]["nodeName"] = "gpu-1"
-    inventory = (await seen.spawner.make_offer()).inventory
-    monkeypatch.setattr(ClusterStore, "inventory", replace(inventory, age_s=61.0))
-    seen.put(pod)
-    facts = await seen.lookout.observe()
-    assert facts is not None
-    assert facts.is_node_ready is None
-
-
-async def test_where_no_node_can_be_read_the_state_of_the_node_is_unknown(seen: Seen, server: WatchServer):
-    server.status[NODES] = 403
-    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    pod["spec"]["nodeName"] = "gpu-1"
-    seen.put(pod)
-    facts = await seen.lookout.observe()
-    assert facts is not None
-    assert facts.is_node_ready is None
-
-
-async def test_where_only_nodes_can_be_read_they_say_how_they_are(seen: Seen, server: WatchServer):
-    server.status[PODS] = 403
-    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    pod["spec"]["nodeName"] = "gpu-1"
-    seen.put(pod)
-    facts = await seen.lookout.observe()
-    assert facts is not None
-    assert facts.is_node_ready is True
 
 
 async def test_without_a_watch_of_events_there_are_none(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(type(seen.spawner), "event_reflector", None)
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.events == []
 
 
@@ -272,14 +236,11 @@ async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(see
     pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpu-queue"
     gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     seen.put(pod, spec={**pod["spec"], **gates})
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.queue == QueuePlace(position=4, queue="gpu-queue", reason=QueueReason.QUOTA_IN_USE)
     seen.clock.now += 1.0
-    before_next_verdict = await seen.lookout.observe(even_if_unchanged=True)
-    assert before_next_verdict is not None
+    before_next_verdict = await seen.observe(even_if_unchanged=True)
     assert before_next_verdict.queue == facts.queue
     seen.put(pod, spec=pod["spec"])
-    facts = await seen.lookout.observe()
-    assert facts is not None
+    facts = await seen.observe()
     assert facts.queue is None
