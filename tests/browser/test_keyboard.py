@@ -73,12 +73,3 @@ async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: 
     await expect(card).to_have_accessible_description(
         re.compile(r"40 GiB full GPU NVLink up to 4 .*\bfree\b.*Starts on this machine, without hardware\.")
     )
-
-
-@pytest.mark.smoke
-async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> None:
-    await person.log_in("listener")
-    await person.field("cpu").fill("1.1")
-    await person.field("cpu").press("Enter")
-
-    await expect(person.field("cpu")).to_be_focused()

@@ -206,15 +206,6 @@ async def test_a_named_server_is_canceled_from_its_page_by_keyboard_and_no_other
         assert servers.state("canceller")["pending"] == "spawn"
 
 
-async def test_the_default_server_is_canceled_from_its_page(person: Person, servers: Servers) -> None:
-    page = person.page
-    with waiting(servers, "default"):
-        await watch(person, "default")
-        await page.get_by_role("button", name="Cancel").click()
-        await page.wait_for_url("**/hub/home")
-        servers.pods.wait_gone("default", timeout_s=AT_ONCE_S)
-
-
 async def test_a_cancel_that_fails_says_so_and_can_be_tried_again(person: Person, servers: Servers) -> None:
     page = person.page
     with waiting(servers, "unlucky", "lab"):

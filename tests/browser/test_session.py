@@ -69,19 +69,6 @@ async def test_a_server_that_runs_is_said_with_a_link_to_it_until_it_is_stopped(
     assert await tab.values() == choice
 
 
-async def test_a_start_in_another_tab_is_said_at_once_and_is_over_when_it_is_cancelled(
-    tab: Tab, other: Tab, quick_hub: Hub, user: str
-):
-    await other.person.field("memory").fill(WAITS)
-    await other.press_start()
-
-    await tab.expect_says(STARTING, dead=True)  # without coming back to it
-    await expect(tab.banner.get_by_role("link")).to_have_attribute("href", f"/hub/spawn-pending/{user}")
-    end_server(quick_hub, user)
-    await tab.come_back()
-    await tab.expect_alive()
-
-
 async def test_a_start_that_failed_in_another_tab_is_said_with_the_reason_which_stays_there(tab: Tab, other: Tab):
     await other.person.field("memory").fill(FAILS)
     await other.press_start()
@@ -256,21 +243,6 @@ async def test_an_error_page_of_the_hubs_is_said_in_the_form(tab: Tab):
     await tab.expect_says("Not started. The hub says: No such user: ada", dead=False)
     await expect(tab.start).to_be_focused()
     assert await tab.values() == choice
-
-
-async def test_a_server_of_another_person_is_started_from_the_form_of_an_admin(
-    context: BrowserContext, quick_hub: Hub, user: str
-):
-    await sign_in(context, quick_hub.url, ADMIN)
-    tab = Tab(await context.new_page(), quick_hub.url)
-    await tab.open(f"/hub/spawn/{user}")
-    await tab.person.field("memory").fill(WAITS)
-
-    await tab.press_start()
-    await tab.page.wait_for_url(f"**/hub/spawn-pending/{user}")
-    await tab.page.go_back()
-
-    await tab.expect_says(STARTING, dead=True)
 
 
 @pytest.mark.parametrize("way", ["reload", "back", "back from the cache"])

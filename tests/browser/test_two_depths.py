@@ -58,12 +58,17 @@ async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Server
         servers.stop("quick")
 
 
-async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_complains(person: Person) -> None:
+@pytest.mark.parametrize("name", ["cpu", "run_time"])
+async def test_an_empty_field_that_was_closed_away_is_shown_when_the_browser_complains(
+    person: Person, name: str
+) -> None:
     await person.log_in("mistaken")
-    await person.field("cpu").fill("")
-    await customise(person).locator("> summary").click()
-    await expect(person.field("cpu")).to_be_hidden()
+    await person.page.locator("#gpuspawner-more > summary").click()
+    await person.field(name).fill("")
+    for door in ("more", "custom"):
+        await person.page.locator(f"#gpuspawner-{door} > summary").click()
+    await expect(person.field(name)).to_be_hidden()
 
     await person.start()
 
-    await expect(person.field("cpu")).to_be_visible()
+    await expect(person.field(name)).to_be_visible()

@@ -28,29 +28,3 @@ async def test_the_form_starts_a_server_with_the_chosen_gpus(person: Person, ser
         assert (limits["nvidia.com/gpu"], limits["memory"]) == ("2", str(1024**3))
     finally:
         servers.stop("plain")
-
-
-async def test_a_preset_starts_with_one_press(person: Person, servers: Servers) -> None:
-    try:
-        await person.log_in("hasty")
-        await person.page.get_by_role("button", name="One GPU").click()
-        await person.page.wait_for_url("**/hub/spawn-pending/**")
-
-        assert servers.pods.of("hasty").spec.containers[0].resources.limits["nvidia.com/gpu"] == "1"
-    finally:
-        servers.stop("hasty")
-
-
-async def test_enter_in_a_field_means_start_and_no_preset(person: Person, servers: Servers) -> None:
-    try:
-        await person.log_in("enter")
-        await person.pick("gpu", "")
-        await person.field("memory").fill("1.5")
-        await person.field("memory").press("Enter")
-        await person.page.wait_for_url("**/hub/spawn-pending/**")
-
-        limits = servers.pods.of("enter").spec.containers[0].resources.limits
-
-        assert (limits["memory"], "nvidia.com/gpu" in limits) == (str(3 * 1024**3 // 2), False)
-    finally:
-        servers.stop("enter")

@@ -146,13 +146,9 @@ def test_what_the_demo_created_is_gone_when_it_ends(started: Started, api: ApiCl
     assert (left, is_free(started.port)) == ([], True)
 
 
-def test_an_unknown_context_is_refused_in_one_line_that_names_those_there_are(kubeconfig: Path) -> None:
-    status, lines = refusal("--context", "nope", kubeconfig=kubeconfig)
-
-    assert (status, lines) == (1, ["demo: your kubeconfig has no context 'nope'; there are mine"])
-
-
-def test_a_missing_kubeconfig_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_unknown_context_or_file_is_refused_in_one_line(kubeconfig: Path, tmp_path: Path) -> None:
+    unknown = refusal("--context", "nope", kubeconfig=kubeconfig)
     status, lines = refusal("--context", "nope", kubeconfig=tmp_path / "nothing")
 
+    assert unknown == (1, ["demo: your kubeconfig has no context 'nope'; there are mine"])
     assert (status, len(lines), "kubeconfig" in lines[0]) == (1, 1, True)

@@ -144,3 +144,8 @@ class RealHub:
 
 async def _change_route(*_: object) -> None:
     pass
+
+
+def bug(_: Any) -> None:
+    """Fail as a mistake in a hook of the admin's does."""
+    raise KeyError("a group of hers")

@@ -21,7 +21,7 @@ from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.request.context import CHOICE_HEADER
 from gpuspawner.hub.start import endings
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.hub_requests import RealHub
+from tests.unit.hub.hub_requests import RealHub, bug
 from tests.unit.kube.watch_server import HANG, NODES, WatchServer, break_off, refusal
 
 QUICK = {"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1, "start_timeout": 10}
@@ -65,10 +65,6 @@ DENIED = 'admission webhook "mpod.kb.io" denied the request: database is locked'
 
 def refuse(_: Any) -> None:
     raise web.HTTPError(403, "Not today.")
-
-
-def bug(_: Any) -> None:
-    raise KeyError("a group of hers")
 
 
 def fail_to_store(session: Session, *_: object) -> None:

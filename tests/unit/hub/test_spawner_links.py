@@ -12,9 +12,9 @@ from tornado.web import HTTPError
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.request.context import LINK_PREFIX
-from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.startup import check_config
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.pages import opened
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 WITH_PRESET = {
@@ -28,12 +28,6 @@ PREFIXES = [pytest.param("opt-", id="with a prefix"), pytest.param("", id="witho
 
 def query(**options: str) -> dict[str, list[bytes]]:
     return {f"{LINK_PREFIX}{name}": [text.encode()] for name, text in options.items()}
-
-
-async def opened(spawner: GPUSpawner, arguments: dict[str, list[bytes]], method: str = "GET") -> BeautifulSoup:
-    request = SimpleNamespace(method=method, query_arguments=arguments, headers={})
-    spawner.handler = SimpleNamespace(request=request, current_user=None)
-    return BeautifulSoup(str(await spawner.get_options_form()), "html.parser")
 
 
 def asked(page: BeautifulSoup) -> list[str]:

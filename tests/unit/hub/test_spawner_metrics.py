@@ -15,11 +15,8 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics.registry import METRICS_PREFIX
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.counts import sample
 from tests.unit.hub.starts import GPU_OPTIONS, begin
-
-
-def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
 
 
 async def started(spawner: GPUSpawner, options: dict[str, Any]) -> BaseException | None:

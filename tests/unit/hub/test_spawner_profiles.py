@@ -18,11 +18,11 @@ from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.alternatives import AlternativesFinder, add_alternatives
 from gpuspawner.hub.start.waiting_page import WaitingPages
 from tests.unit.hub.conftest import A100, GPU_NODE, MakeSpawner, node
+from tests.unit.hub.counts import sample
 from tests.unit.hub.followed import UNSCHEDULABLE, pods_path, sent
 from tests.unit.hub.hub_requests import RealHub
+from tests.unit.hub.pages import opened, text
 from tests.unit.hub.starts import begin, our_annotations, pod_of
-from tests.unit.hub.test_spawner_links import opened
-from tests.unit.hub.test_spawner_metrics import sample
 from tests.unit.kube.watch_server import NODES, WatchServer, eventually, refusal
 
 PROGRESS = "/hub/api/users/ada/server/progress"
@@ -142,12 +142,6 @@ async def page_of(spawner: GPUSpawner) -> tuple[str, BeautifulSoup, dict[str, An
     data = content.select_one("#gpuspawner-data")
     assert data is not None
     return page.title, content, json.loads(data.get_text())
-
-
-def text(page: BeautifulSoup, selector: str) -> str:
-    found = page.select_one(selector)
-    assert found is not None
-    return " ".join(found.get_text().split())
 
 
 @pytest.mark.parametrize(

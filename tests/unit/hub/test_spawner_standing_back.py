@@ -18,7 +18,7 @@ from traitlets.config import Config
 from gpuspawner.hub.errors import ClusterFailure, RefusedProfile, RefusedStart, SlowStartError
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.hub.hub_requests import RealHub
+from tests.unit.hub.hub_requests import RealHub, bug
 from tests.unit.kube.watch_server import WatchServer, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
 
@@ -55,10 +55,6 @@ def make_hub(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Make
         return hub
 
     return make
-
-
-def bug(_: Any) -> None:
-    raise KeyError("a group of hers")
 
 
 @pytest.mark.parametrize(

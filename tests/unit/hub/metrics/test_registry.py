@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from prometheus_client import REGISTRY
-
 from gpuspawner.hub.metrics import registry
 from gpuspawner.hub.metrics.registry import METRICS_PREFIX, OTHER_LABEL, BoundedLabel
-
-
-def sample(name: str, **labels: str) -> float:
-    """Return what a metric stands at."""
-    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
+from tests.unit.hub.counts import sample
 
 
 def test_names_begin_as_jupyterhubs_do():

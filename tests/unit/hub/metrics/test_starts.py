@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import REGISTRY
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Preset
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.metrics.registry import METRICS_PREFIX
 from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_gpu, note_pod
 from gpuspawner.hub.start.state import StartState
 from tests.unit.clocks import Clock
+from tests.unit.hub.counts import sample
 
 GPU = GPUType(slug="meter", display_name="M", resource="nvidia.com/gpu", vendor="nvidia")
 CATALOG = Catalog(
@@ -30,10 +29,6 @@ BOUND = {
     "spec": {"nodeName": "n"},
     "status": {"conditions": [{"type": "PodScheduled", "lastTransitionTime": "2026-11-22T10:00:01Z"}]},
 }
-
-
-def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"{METRICS_PREFIX}_{name}", labels) or 0.0
 
 
 def fake_spawner(pods: dict[str, Any] | None = None) -> Any:

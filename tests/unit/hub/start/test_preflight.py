@@ -15,13 +15,10 @@ from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from tests.unit.hub import kueue_server as kueue
 from tests.unit.hub.conftest import CLOSED, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.hub.followed import pods_path
 from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
 BARE = node("cpu-1")
-
-
-def pods_path(spawner: Any) -> str:
-    return f"/api/v1/namespaces/{spawner.namespace}/pods"
 
 
 async def rehearsed(spawner: Any, gpu: str | None = None) -> None:

@@ -16,11 +16,11 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.counts import sample
 from tests.unit.hub.followed import pod_that_waits
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.hub.real_hub import notebook, unused_port
 from tests.unit.hub.starts import GPU_OPTIONS
-from tests.unit.hub.test_spawner_metrics import sample
 from tests.unit.kube.watch_server import WatchServer
 
 OWN_PODS = "/api/v1/namespaces/default/pods"

@@ -21,6 +21,7 @@ from gpuspawner.hub.start.stream import Alternative
 from gpuspawner.hub.start.waiting_page import WaitingPages
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.pages import text
 from tests.unit.hub.real_hub import real_hub
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import WatchServer
@@ -54,12 +55,6 @@ async def page_of(spawner: Any) -> tuple[str, BeautifulSoup]:
     page = await WaitingPages().build(spawner, PROGRESS)
     assert page is not None
     return page.title, BeautifulSoup(page.content, "html.parser")
-
-
-def text(page: BeautifulSoup, selector: str) -> str:
-    found = page.select_one(selector)
-    assert found is not None
-    return " ".join(found.get_text().split())
 
 
 def data_of(page: BeautifulSoup) -> dict[str, Any]:
