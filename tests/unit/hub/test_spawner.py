@@ -14,6 +14,7 @@ from tornado import web
 from traitlets import Dict, HasTraits, Int, Unicode
 from traitlets.config import Config
 
+from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
@@ -81,6 +82,11 @@ async def test_a_wrong_form_comes_back_as_it_was_typed_with_the_message_at_the_f
     assert page.find(attrs={"name": "cpu"})["value"] == "3cores"
     assert page.find(attrs={"name": "memory"})["value"] == "16"
     assert "number" in page.get_text()
+
+
+async def test_wrong_settings_are_an_error(make_spawner: MakeSpawner):
+    with pytest.raises(SettingsError, match=r"gpus\.a100\.max_cnt"):
+        make_spawner(settings={"gpus": {"a100": {"max_cnt": 1}}})
 
 
 # -- the gate --------------------------------------------------------------------------------------------------------

@@ -132,6 +132,11 @@ async def test_a_card_sends_kubespawners_user_options(
     [
         pytest.param({"profile": "gone"}, "There is no profile 'gone'. Offered: cpu, a100, any.", id="profile"),
         pytest.param(
+            {"profile": "a100", "profile-option-a100--image--unlisted-choice": "evil/x"},
+            "Received unlisted_choice for image that failed validation regex.",
+            id="text",
+        ),
+        pytest.param(
             {"profile": "a100", "profile-option-a100--image--unlisted-choice": "acme/" + "x" * 2000},
             "This field is longer than 520 characters.",
             id="length",

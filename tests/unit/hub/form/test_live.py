@@ -99,6 +99,17 @@ async def test_without_a_valid_choice_there_are_only_counts(make_spawner: MakeSp
     assert [each.free for each in found.availabilities] == [int(GPU_NODE["status"]["allocatable"]["nvidia.com/gpu"]), 0]
 
 
+async def test_types_with_room_for_all_of_it_come_before_those_with_some(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    sizes = {f"x{number}": "4" if number == 7 else "1" for number in range(8)}
+    gpus = {**SETTINGS["gpus"], **{name: card(name) for name in sizes}}
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": size}) for name, size in sizes.items()))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    found = await live(make_spawner(settings={**SETTINGS, "gpus": gpus}), {"gpu": "a100", "gpu_count": 4, "cpu": 1})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("x7", 4)]
+
+
 async def test_only_a_few_types_are_tried(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -117,6 +128,17 @@ async def test_only_a_few_types_are_tried(
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})
     assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 2), ("x", 4), ("y", 4)]
     assert written == ["a100", "x", "y"]
+
+
+async def test_a_node_with_room_for_what_is_requested_is_enough(make_spawner: MakeSpawner, server: WatchServer):
+    big = {**card("big"), "memory": "80G"}
+    gpus = {**SETTINGS["gpus"], "big": big, **{name: {**card(name), "memory": "16G"} for name in ("s1", "s2")}}
+    server.put(NODES, node("big", {"gpu": "big"}, **{"nvidia.com/gpu": "4", "cpu": "5"}))
+    server.put(NODES, *(node(name, {"gpu": name}, **{"nvidia.com/gpu": "4"}) for name in ("s1", "s2")))
+    server.put(PODS, pod("other", on="gpu-1", gpus=4))
+    settings = {**SETTINGS, "gpus": {**gpus, "a100": {**SETTINGS["gpus"]["a100"], "memory": "80G"}}}
+    found = await live(make_spawner(settings=settings), {"gpu": "a100", "gpu_count": 1, "cpu": 8, "memory": "1G"})
+    assert [each.gpu for each in found.alternatives] == ["big", "s1"]
 
 
 def card(product: str) -> dict[str, Any]:
