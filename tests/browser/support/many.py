@@ -94,8 +94,6 @@ DENIED = "rtx6000"
 """The policy denies this type to all users."""
 BUSY = {"h100", "l40", "a40", "a10", "v100-32gb", "mi250x", "a100-40gb", "slice-medium"}
 UNAVAILABLE = {DENIED, "flex140"}
-FAMILIES = {"a100-40gb": {"slice-small", "slice-medium", "slice-large"}, "t4": {"t4-shared"}}
-"""Slug of a type with full GPUs → slugs of the types with parts of the same model."""
 
 _IMAGES = [
     *(("JupyterLab", "Python with JupyterLab and a terminal."), ("PyTorch", "With Lightning and Transformers.")),
