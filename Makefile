@@ -35,9 +35,9 @@ check: ## Check format, lint, types, layers and sizes
 	@$(PREPARE) check
 	@$(RUN) tests/run.py check
 
-measures: ## Print what tests/arch measures of the code's structure, beside the goals [LIST=row whose places to list]
+measures: ## Print the packages' sizes, and the limits that tests/arch keeps
 	@$(PREPARE) check
-	@$(RUN) -m tests.arch.measures $(if $(LIST),--list $(LIST))
+	@$(RUN) -m tests.arch.measures
 
 format: ## Put the code into shape
 	@$(PREPARE) check

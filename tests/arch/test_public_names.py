@@ -12,10 +12,6 @@ from pathlib import Path
 import gpuspawner
 
 
-def test_all_is_sorted():
-    assert list(gpuspawner.__all__) == sorted(gpuspawner.__all__)
-
-
 def test_all_names_everything_public_and_nothing_else():
     offered = {
         name
@@ -35,11 +31,6 @@ def test_every_public_name_is_documented():
 def test_the_version_is_that_of_the_project(root: Path):
     declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     assert (gpuspawner.__version__, importlib.metadata.version("gpuspawner")) == (declared, declared)
-
-
-def test_the_changelog_knows_the_version(root: Path):
-    changelog = (root / "CHANGELOG.md").read_text()
-    assert f"## [{gpuspawner.__version__}]" in changelog or "## [Unreleased]" in changelog
 
 
 def test_the_entry_point_is_the_spawner():

@@ -132,10 +132,6 @@ def leave(name):
 def wait(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.01)
-
-def wait_gone(process):
-    while not pathlib.Path(process).is_symlink() or pathlib.Path(process).exists():
-        time.sleep(0.01)
 """
 CAREFUL = """
 try:
@@ -203,36 +199,6 @@ def test_two_lanes_run_at_once_and_what_each_prints_is_whole(
 
 
 @pytest.mark.timeout(60)
-def test_what_ended_beside_a_suite_is_shown_before_the_next_one(
-    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    suites = {
-        "long": script("print('long said it')", "wait_gone('short')"),
-        "next": script("print('next said it')"),
-        "short": script("print('short said it')", "pathlib.Path('short').symlink_to(f'/proc/{os.getpid()}')"),
-    }
-    status = main(["long", "next", "short"], suites=suites, root=tmp_path, beside={"short"})
-    said = [line for line in lines_of(suites, capfd.readouterr().out) if line.endswith("said it")]
-    assert (status, said) == (0, ["long said it", "short said it", "next said it"])
-
-
-@pytest.mark.timeout(60)
-def test_once_nothing_else_runs_what_ran_beside_is_shown_as_it_comes(root: Path, tmp_path: Path):
-    suites = {
-        "front": script("print('front is done')"),
-        "next": script("print('next is done')"),
-        "other": script("print('other goes on')", "wait('seen')", "print('other is done')"),
-    }
-    with started(root, suites=suites, beside={"other"}, folder=tmp_path) as process:
-        assert process.stdout is not None
-        before = [next(line for line in process.stdout if line.startswith(name)) for name in suites]
-        (tmp_path / "seen").touch()
-        after = lines_of(suites, process.communicate()[0])
-    assert (before, after[0]) == (["front is done\n", "next is done\n", "other goes on\n"], "other is done")
-    assert (process.returncode, len(after)) == (0, 1 + len(suites))
-
-
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_interrupts_both_lanes_once_and_waits_until_they_are_clean(
     number: signal.Signals, root: Path, tmp_path: Path
@@ -247,16 +213,6 @@ def test_an_interrupted_run_interrupts_both_lanes_once_and_waits_until_they_are_
     assert process.returncode == 130
     assert said == [f"{name} {what}" for name in ("first", "second") for what in ("runs", "cleans up", "is clean")]
     assert [line.partition("FAILED: ")[2] for line in (upper, lower)] == ["interrupted", "interrupted"]
-
-
-@pytest.mark.timeout(60)
-def test_killed_it_takes_both_lanes_along(root: Path, tmp_path: Path):
-    suites = {name: script(CAREFUL.format(name=name)) for name in ("first", "second")}
-    with started(root, suites=suites, beside={"second"}, folder=tmp_path) as process:
-        wait_for_files(tmp_path, *suites)
-        process.kill()
-        wait_for_files(tmp_path, "first-asked", "second-asked")
-        (tmp_path / "patience").touch()
 
 
 @pytest.mark.timeout(60)
@@ -291,16 +247,6 @@ def test_a_table_shows_several_runs_together(
     status = main(["--table", *suites], suites=suites, root=tmp_path)
     lines = capfd.readouterr().out.splitlines()
     assert (status, lines[-2], lines[-1].split(" in ")[0]) == (1, "failed: bad", "==== 3 passed, 1 failed, 1 skipped")
-
-
-def test_a_table_shows_that_a_suite_did_not_run(
-    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    status = main(["--table", "other"], suites={"other": script()}, root=tmp_path)
-    assert (status, "FAILED: did not run" in capfd.readouterr().out) == (1, True)
-
-
-# -- tiers -------------------------------------------------------------------------------------------------------------
 
 
 def test_each_folder_of_tests_is_in_a_tier(program: ModuleType, root: Path):

@@ -1,7 +1,4 @@
-"""Modules, functions, parameter lists and templates have a largest size.
-
-That of packages is one of the ``LIMITS`` in ``measures.py``.
-"""
+"""The package, its packages, modules, functions, parameter lists and templates have a largest size."""
 
 from __future__ import annotations
 
@@ -11,79 +8,76 @@ from pathlib import Path
 
 import pytest
 
+from tests.arch.measures import LIMITS, measure_all
+
 MODULE_LINES = 600
 FUNCTION_LINES = 50
-PARAMETERS = 6
 POSITIONAL_PARAMETERS = 2
+"""How many parameters there may be in all, ruff checks."""
 TEMPLATE_LINES = {".html": 120, ".js": 350, ".css": 250, ".json": 300}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def too_long(source: str) -> list[str]:
-    """List the functions of ``source`` that are too long."""
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
-    lengths = [(node.name, (node.end_lineno or node.lineno) - node.lineno + 1) for node in functions]
-    return [f"{name}: {lines} lines, at most {FUNCTION_LINES}" for name, lines in lengths if lines > FUNCTION_LINES]
+@pytest.fixture(scope="module")
+def trees(tracked_files: frozenset[Path], root: Path) -> dict[str, ast.Module]:
+    """Every Python file of the checkout, parsed."""
+    sources = sorted(file for file in tracked_files if file.suffix == ".py")
+    return {str(source.relative_to(root)): ast.parse(source.read_text()) for source in sources}
 
 
-def too_many_parameters(source: str) -> list[str]:
-    """List functions of ``source`` with more parameters than six, or more than two that can be passed by position.
-
-    A method that replaces another class's takes what that one takes, a function inside another one what its caller
-    passes; Python decides about special methods.
-    """
-    found = []
-    for function in _functions(ast.parse(source)):
-        if _is_given_by_others(function):
-            continue
-        arguments = function.args
-        positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-        if positional[:1] in (["self"], ["cls"], ["mcs"]):
-            del positional[0]
-        if len(positional) > POSITIONAL_PARAMETERS:
-            found.append(f"{function.name}: {len(positional)} positional parameters, at most {POSITIONAL_PARAMETERS}")
-        if (total := len(positional) + len(arguments.kwonlyargs)) > PARAMETERS:
-            found.append(f"{function.name}: {total} parameters, at most {PARAMETERS}")
-    return found
-
-
-def _functions(node: ast.AST) -> Iterator[Function]:
-    """Yield functions and methods, but no function that is inside another one."""
+def list_functions(node: ast.AST) -> Iterator[Function]:
+    """Yield functions and methods, but no function that is inside another one: its caller decides what it takes."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Function):
             yield child
         else:
-            yield from _functions(child)
+            yield from list_functions(child)
 
 
-def _is_given_by_others(function: Function) -> bool:
+def may_choose_parameters(function: Function) -> bool:
+    """Return whether neither Python nor another class's method decides what a function takes."""
     special = function.name.startswith("__") and function.name not in {"__init__", "__new__", "__call__"}
-    decorators = {ast.unparse(decorator).rpartition(".")[2] for decorator in function.decorator_list}
-    return special or "override" in decorators
+    return not special and "override" not in {ast.unparse(each).rpartition(".")[2] for each in function.decorator_list}
 
 
-def _is_test(source: Path, root: Path) -> bool:
-    return source.relative_to(root).parts[0] in {"tests", "bench"}
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_package_keeps_the_limit(name: str):
+    low, high = LIMITS[name]
+    assert low <= measure_all()[name] <= high
 
 
-def test_no_module_is_too_long(sources: list[Path], root: Path):
+def test_no_module_is_too_long(tracked_files: frozenset[Path], root: Path):
+    sources = [file for file in tracked_files if file.suffix == ".py"]
     lengths = {str(source.relative_to(root)): len(source.read_text().splitlines()) for source in sources}
     assert {name: lines for name, lines in lengths.items() if lines > MODULE_LINES} == {}
 
 
-def test_no_function_is_too_long(sources: list[Path], root: Path):
-    found = {str(source.relative_to(root)): too_long(source.read_text()) for source in sources}
-    assert {name: problems for name, problems in found.items() if problems} == {}
-
-
-def test_no_function_takes_too_many_parameters(sources: list[Path], root: Path):
-    found = {
-        str(source.relative_to(root)): too_many_parameters(source.read_text())
-        for source in sources
-        if not _is_test(source, root)
+def test_no_function_is_too_long(trees: dict[str, ast.Module]):
+    lengths = {
+        f"{path}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, Function)
     }
-    assert {name: problems for name, problems in found.items() if problems} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES} == {}
+
+
+def test_no_function_takes_too_many_parameters_by_position(trees: dict[str, ast.Module]):
+    counts = {
+        f"{path}:{function.lineno} {function.name}": len(
+            [
+                each
+                for each in (*function.args.posonlyargs, *function.args.args)
+                if each.arg not in {"self", "cls", "mcs"}
+            ]
+        )
+        for path, tree in trees.items()
+        if not path.startswith(("tests/", "bench/"))
+        for function in list_functions(tree)
+        if may_choose_parameters(function)
+    }
+    assert {name: count for name, count in counts.items() if count > POSITIONAL_PARAMETERS} == {}
 
 
 def test_no_template_is_too_long(root: Path):
@@ -94,24 +88,3 @@ def test_no_template_is_too_long(root: Path):
         if lines > TEMPLATE_LINES.get(file.suffix, 0)
     }
     assert found == {}
-
-
-@pytest.mark.parametrize(("statements", "problems"), [(49, 0), (50, 1)])
-def test_length_is_counted_from_the_first_to_the_last_line(statements: int, problems: int):
-    assert len(too_long("def f():\n" + "    x = 1\n" * statements)) == problems
-
-
-@pytest.mark.parametrize(
-    ("source", "problems"),
-    [
-        pytest.param("def f(a, b, *, c, d, e, f): ...", 0, id="most that is allowed"),
-        pytest.param("def f(a, b, c): ...", 1, id="three by position"),
-        pytest.param("def f(a, b, *, c, d, e, f, g): ...", 1, id="seven"),
-        pytest.param("class C:\n    def __init__(self, a, b, c): ...", 1, id="three by position for a class"),
-        pytest.param("class C:\n    def __exit__(self, a, b, c): ...", 0, id="special method"),
-        pytest.param("def f():\n    def callback(a, b, c): ...", 0, id="inner function"),
-        pytest.param("class C:\n    @override\n    def get(self, a, b, c): ...", 0, id="override"),
-    ],
-)
-def test_parameters_are_counted_without_the_instance(source: str, problems: int):
-    assert len(too_many_parameters(source)) == problems
