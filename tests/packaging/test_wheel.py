@@ -123,7 +123,6 @@ def test_the_source_archive_holds_the_scripts_as_they_are_written(sdist: Path):
     with tarfile.open(sdist) as archive:
         (member,) = (each for each in archive.getmembers() if each.name.endswith("/templates/form.js"))
         file = archive.extractfile(member)
-        assert file is not None
         assert file.read() == (ROOT / "templates/form.js").read_bytes()
 
 

@@ -174,7 +174,6 @@ class WatchServer:
             if piece is HANG:
                 await asyncio.Event().wait()
             elif piece is CUT:
-                assert request.transport is not None
                 request.transport.abort()
             else:
                 await response.write(piece)
@@ -197,7 +196,6 @@ def refusal(status: int, message: str = "no") -> Callable[[web.Request], web.Res
 
 def break_off(request: web.Request) -> web.Response:
     """Break off the connection instead of an answer."""
-    assert request.transport is not None
     request.transport.abort()
     return web.Response()
 

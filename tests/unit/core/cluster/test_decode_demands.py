@@ -54,7 +54,6 @@ def test_demands_of_any_size_are_read_whole(number: int):
     values = [str(each) for each in range(number)]
     terms = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": values}]}]
     found = of(affinity=required("nodeAffinity", {"nodeSelectorTerms": terms}), nodeSelector=dict.fromkeys(values, "x"))
-    assert found.node_terms is not None
     assert (found.node_terms[0].expressions[0].values, found.node_selector) == (
         tuple(values),
         dict.fromkeys(values, "x"),

@@ -62,7 +62,7 @@ def test_no_selector_is_not_an_empty_one():
 
 
 def test_label_keys_are_merged_as_the_api_server_will():
-    raw = {"topologyKey": "zone", "labelSelector": APP, "matchLabelKeys": ["hash"]}
+    raw = {"topologyKey": "zone", "labelSelector": APP, "matchLabelKeys": ["hash", "missing"]}
     same = SelectorRequirement(key="hash", operator="In", values=("1",))
     assert terms(raw, created=False)[0].selector == (IS_WEB, same)
     other = {"topologyKey": "zone", "labelSelector": APP, "mismatchLabelKeys": ["hash"]}

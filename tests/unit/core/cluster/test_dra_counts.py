@@ -57,16 +57,6 @@ def numbers(*slices: ResourceSlice, **options: Any) -> tuple[int | None, int | N
     return on_node.capacity.get(GPU), on_node.allocatable.get(GPU)
 
 
-def test_devices_are_counted_by_node_and_resource():
-    devices = found(part(device(0), device(1)), part(device(), node="m"))
-    assert devices == ClusterDevices(
-        nodes={
-            "n": NodeDevices(capacity={GPU: 2}, allocatable={GPU: 2}),
-            "m": NodeDevices(capacity={GPU: 1}, allocatable={GPU: 1}),
-        }
-    )
-
-
 def test_only_devices_that_the_class_means_are_counted():
     other = part(device(), driver="nic.example")
     assert found(part(device(0), device(1, attributes=PART)), other).get_node_devices("n").capacity == {GPU: 1}
@@ -74,11 +64,6 @@ def test_only_devices_that_the_class_means_are_counted():
 
 def test_without_an_extended_resource_nothing_is_counted():
     assert found(part(device()), classes=(replace(CARDS, resource=""),)) == ClusterDevices()
-
-
-def test_a_class_without_selectors_means_every_device():
-    every = replace(CARDS, selectors=())
-    assert numbers(part(device(0), device(1, attributes=PART)), classes=(every,)) == (2, 2)
 
 
 def test_the_newest_class_with_a_resource_is_in_charge():

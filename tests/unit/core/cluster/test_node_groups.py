@@ -25,10 +25,6 @@ def names(groups: NodeGroups, grouping: NodeGrouping) -> list[list[str]]:
     return sorted(sorted(group) for group in groups.group_nodes(grouping))
 
 
-def test_nodes_alike_are_one_group():
-    assert names(make(node("a"), node("b", "y"), node("c")), BY_ZONE) == [["a", "c"], ["b"]]
-
-
 @pytest.mark.parametrize(
     ("grouping", "expected"),
     [

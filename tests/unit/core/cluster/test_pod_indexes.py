@@ -30,15 +30,6 @@ def test_terms_that_look_for_namespaces_by_labels_may_look_anywhere():
     assert found(guards, "anywhere") == {BY_LABELS: {("a", 0)}}
 
 
-def test_equal_terms_are_counted_together():
-    guards = AntiAffinityIndex()
-    for node in ("a", "b", "b"):
-        guards.add(pod(APART, on=node))
-    assert found(guards) == {APART: {("a", 0), ("b", 0)}}
-    guards.remove(pod(APART, on="b"))
-    assert found(guards) == {APART: {("a", 0), ("b", 0)}}
-
-
 def test_removed_pods_are_gone():
     guards = AntiAffinityIndex()
     guards.add(pod(APART, BY_LABELS))

@@ -33,11 +33,6 @@ def test_no_selector_selects_nothing_and_an_empty_one_all():
     assert selects_labels((), {"app": "web"})
 
 
-def test_a_selector_selects_by_labels():
-    assert selects_labels(APP, {"app": "web", "more": "yes"})
-    assert not selects_labels(APP, {"app": "db"})
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
@@ -71,16 +66,6 @@ def test_a_term_concerns_pods_it_selects_where_it_looks():
     assert selects_pod(term("other"), "hub", labels={"app": "web"}) is False
     assert selects_pod(term(by_labels=(TEAM,)), "hub", labels={"app": "web"}) is None
     assert selects_pod(term(by_labels=(TEAM,)), "hub", labels={"app": "db"}) is False
-
-
-def test_label_keys_narrow_a_selector_to_the_pods_own_values():
-    found = merge_label_keys(APP, ("hash", "missing"), labels={"hash": "1"}, same=True)
-    assert found == (*APP, SelectorRequirement(key="hash", operator="In", values=("1",)))
-
-
-def test_label_keys_can_leave_out_the_pods_own_values():
-    found = merge_label_keys((), ("hash",), labels={"hash": "1"}, same=False)
-    assert found == (SelectorRequirement(key="hash", operator="NotIn", values=("1",)),)
 
 
 def test_label_keys_change_nothing_where_nothing_is_selected():

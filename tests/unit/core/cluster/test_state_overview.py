@@ -18,13 +18,11 @@ def test_an_occupancy_kept_up_to_date_is_taken_as_it_is():
 
 def test_nodes_alone_look_empty_and_are_said_not_to_be_known():
     found = get_occupancy(Inventory(nodes=NODES))
-    assert found is not None
     assert (found.pods_known, found.occupancy.get_free("n")) == (False, {"cpu": 8000})
 
 
 def test_a_snapshot_is_counted():
     found = get_occupancy(Inventory(nodes=NODES, pods=PODS))
-    assert found is not None
     assert (found.pods_known, found.occupancy.get_free("n")) == (True, {"cpu": 7000})
 
 

@@ -108,10 +108,6 @@ def test_a_type_without_nodes_is_only_gone_where_none_may_be_added(
     )
 
 
-def test_without_a_verdict_there_is_none_to_show():
-    assert build_verdict_view(LiveState(), WANTED, catalog=CATALOG) is None
-
-
 def test_the_verdict_is_shown_in_words():
     verdict = Verdict(outcome=Outcome.WAITS, reason="None of the 8 is free.", ahead=2)
     view = build_verdict_view(LiveState(verdict=verdict), WANTED, catalog=CATALOG)
@@ -123,7 +119,6 @@ def test_the_verdict_is_shown_in_words():
 def test_an_alternative_says_what_differs_and_fills_in_every_field():
     live = LiveState(verdict=Verdict(outcome=Outcome.NEVER), alternatives=(replace(WANTED, gpu_count=2),))
     view = build_verdict_view(live, WANTED, catalog=CATALOG)
-    assert view is not None
     assert [each.sentence for each in view.alternatives] == ["2 × T4"]
     assert dict(view.alternatives[0].values) == {
         "image": "plain",

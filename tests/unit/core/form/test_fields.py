@@ -66,21 +66,15 @@ def test_a_saved_choice_stands_there_again():
 
 
 def test_fields_are_restored_one_by_one():
-    saved = {"image": "gone", "cpu": 64, "memory": "16G", "gpu": "t4", "gpu_count": 9}
+    saved = {"image": "gone", "cpu": 64, "memory": "512G", "gpu": "t4", "gpu_count": 9, "run_time": "2h"}
     assert restore_fields(saved, CATALOG) == (
-        {**DEFAULTS, "memory": "16", "gpu": "t4", "gpu_count": "1"},
+        {**DEFAULTS, "gpu": "t4", "gpu_count": "1", "run_time": "2h"},
         {
             "image": "The image you had last time (gone) is no longer offered: PyTorch is selected.",
             "cpu": "Your last number of CPUs (64) is no longer offered: 2 is filled in.",
+            "memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in.",
             "gpu_count": "Your last number of GPUs (9) is no longer offered: 1 is filled in.",
         },
-    )
-
-
-def test_an_image_that_was_named_stands_there_again():
-    assert restore_fields({"custom_image": OWN, "cpu": 2}, CATALOG) == (
-        {**DEFAULTS, "image": "", "custom_image": OWN},
-        {},
     )
 
 
@@ -106,22 +100,11 @@ def test_a_gpu_type_that_is_gone_leaves_no_gpu_and_no_count():
     assert notices == {"gpu": "The GPU type you had last time (h100) is no longer offered: no GPU is selected."}
 
 
-def test_an_amount_of_memory_that_is_gone_is_reported_with_its_unit():
-    _, notices = restore_fields({"memory": "512G"}, CATALOG)
-    assert notices == {"memory": "Your last amount of memory (512G) is no longer offered: 8 GiB is filled in."}
-
-
 @pytest.mark.parametrize("saved", ["36h", "20m", "", "x"])
 def test_a_run_time_that_is_gone_is_reported_with_what_takes_its_place(saved: str):
     values, notices = restore_fields({"run_time": saved, "cpu": 4}, CATALOG)
     assert values == {**DEFAULTS, "cpu": "4"}
     assert notices == {"run_time": f"Your last run time ({saved}) is no longer offered: 8h is filled in."}
-
-
-def test_shared_memory_stands_there_again():
-    assert restore_fields({"shared_memory": "2G"}, CATALOG) == ({**DEFAULTS, "shared_memory": "2"}, {})
-    saved = {"memory": "64G", "shared_memory": "64G"}
-    assert restore_fields(saved, CATALOG) == ({**DEFAULTS, "memory": "64", "shared_memory": "64"}, {})
 
 
 @pytest.mark.parametrize("saved", ["128G", "1.5G", "x", "9G"])
@@ -146,10 +129,6 @@ def test_shared_memory_of_a_preset_goes_where_less_memory_was_asked_for_beside_i
     assert restore_fields({"preset": "big"}, catalog)[0]["shared_memory"] == "16"
 
 
-def test_a_priority_stands_there_again():
-    assert restore_fields({"priority": "low"}, CATALOG) == ({**DEFAULTS, "priority": "low"}, {})
-
-
 @pytest.mark.parametrize(("saved", "quoted"), [("high", " (high)"), (["low"], "")])
 def test_a_priority_that_is_gone_falls_back_to_the_usual_one(saved: object, quoted: str):
     values, notices = restore_fields({"priority": saved, "cpu": 4}, CATALOG)
@@ -166,21 +145,6 @@ def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decid
 def test_a_preset_fills_in_what_was_saved_with_it():
     values = {"image": "plain", "cpu": "16", "gpu": "t4", "gpu_count": "2"}
     assert restore_fields({"preset": "train", "cpu": 16}, CATALOG) == ({**DEFAULTS, **values}, {})
-
-
-def test_a_preset_with_another_gpu_starts_counting_anew():
-    values, _ = restore_fields({"preset": "train", "gpu": "mi210"}, CATALOG)
-    assert (values["gpu"], values["gpu_count"]) == ("mi210", "1")
-
-
-def test_a_preset_with_its_own_gpu_keeps_its_count():
-    values, _ = restore_fields({"preset": "train", "gpu": "t4"}, CATALOG)
-    assert values["gpu_count"] == "2"
-
-
-def test_no_gpu_wins_over_the_gpu_of_a_preset():
-    values, notices = restore_fields({"preset": "train", "gpu": None}, CATALOG)
-    assert (values["gpu"], values["gpu_count"], notices) == ("", "", {})
 
 
 def test_a_preset_that_is_gone_leaves_the_fields_saved_beside_it():

@@ -35,12 +35,6 @@ def test_a_count_that_was_not_sent_does_not_stay_with_another_gpu_type():
     assert fill_fields(CATALOG, options=saved, typed={"gpu": "a100-80gb"}).values["gpu_count"] == "3"
 
 
-def test_a_preset_in_a_link_fills_in_what_the_link_does_not_name():
-    filled = fill_fields(CATALOG, options={"cpu": 4}, typed={"preset": "train", "memory": "x"}, is_link=True)
-    changed = {"cpu": "8", "memory": "x", "gpu": "a100-80gb", "gpu_count": "2"}
-    assert filled.values == {**DEFAULTS, **changed}
-
-
 LINKED = {
     "preset": (None, "small", "train"),
     "image": (None, "plain", "torch"),
@@ -99,11 +93,6 @@ def test_a_first_visit_is_filled_in_with_the_first_preset():
 def test_an_earlier_choice_is_not_replaced_by_a_preset(changes: dict[str, Any]):
     filled = fill_fields(CATALOG, **changes)
     assert (filled.values, filled.is_fresh) == ({**DEFAULTS, "cpu": "4"}, False)
-
-
-def test_without_presets_a_first_visit_shows_the_defaults():
-    filled = fill_fields(replace(CATALOG, presets={}))
-    assert (filled.values, filled.is_fresh) == (DEFAULTS, True)
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,6 @@ def test_parts_follow_their_card_and_all_else_keeps_its_order():
     assert found == [("t4", ""), ("shared", "t4"), ("a100-80", ""), ("a100", ""), ("mixed", "a100")]
 
 
-def test_several_parts_of_a_card_keep_their_order():
-    other = replace(MIXED, slug="other")
-    assert order(other, A100, MIXED) == [("a100", ""), ("other", "a100"), ("mixed", "a100")]
-
-
 @pytest.mark.parametrize(
     ("card", "part"),
     [

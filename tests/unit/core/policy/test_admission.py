@@ -36,20 +36,6 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
 
 
-def test_a_choice_is_let_through_in_the_form_it_is_stored_in():
-    admission = admit({"gpu": "a100"}, everything(CATALOG))
-    assert {name: admission.options[name] for name in ("v", "gpu", "gpu_count")} == {
-        "v": 1,
-        "gpu": "a100",
-        "gpu_count": 1,
-    }
-
-
-def test_the_stored_form_is_let_through_again():
-    options = admit({"gpu": "a100", "cpu": 4}, everything(CATALOG)).options
-    assert admit(options, everything(CATALOG)).options == options
-
-
 def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
     admission = admit({"custom_image": "QUAY.io/acme/own"}, everything(CATALOG))
     assert admission.placement.image == "quay.io/acme/own"
@@ -82,11 +68,6 @@ def test_a_person_whose_rule_lists_images_names_no_other(groups: tuple[str, ...]
     with pytest.raises(PolicyError) as refused:
         admit({"custom_image": "quay.io/acme/own:1"}, resolve_allowance(catalog, person, usage=Usage()))
     assert [problem.code for problem in refused.value.problems] == ["custom_image_not_allowed"]
-
-
-def test_a_choice_that_is_not_offered_is_refused():
-    with pytest.raises(SelectionError):
-        admit({"gpu": "h900"}, everything(CATALOG))
 
 
 POLICED = Settings.parse(
@@ -138,26 +119,6 @@ def test_a_server_that_may_have_no_gpu_still_avoids_the_nodes_of_all():
 
 def _avoided() -> Any:
     return admit({"gpu": None}, everything(CATALOG)).placement.avoided
-
-
-@pytest.mark.parametrize(
-    ("options", "used", "codes"),
-    [
-        ({"gpu": "mi210", "image": "minimal"}, 0, ["gpu_not_allowed"]),
-        ({"gpu": "a100", "gpu_count": 2}, 1, ["gpu_quota"]),
-        ({"gpu": "a100", "cpu": 8}, 2, ["cpu_not_allowed", "gpu_quota"]),
-    ],
-)
-def test_what_a_person_may_not_have_is_refused_with_the_reason(options: Any, used: int, codes: list[str]):
-    with pytest.raises(PolicyError) as refused:
-        admit(options, allowed(used=used))
-    assert sorted(problem.code for problem in refused.value.problems) == codes
-
-
-def test_a_choice_that_no_user_may_have_is_just_wrong():
-    with pytest.raises(SelectionError) as wrong:
-        admit({"gpu": "h900"}, allowed())
-    assert not isinstance(wrong.value, PolicyError)
 
 
 def admit_unread(options: Any, settings: dict[str, Any]) -> Admission:

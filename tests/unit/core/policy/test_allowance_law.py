@@ -215,7 +215,6 @@ def adds_up(selection: Selection, limits: Allowance) -> bool:
     """Tell whether all counts are kept with one more server, by adding up what there would be."""
     full, rule = limits.full_catalog, limits.rule
     assert selection.gpu is not None
-    assert full.policy is not None
     new = ServerUsage(owner="ada", name="", gpu=selection.gpu, count=selection.gpu_count)
     every = [*limits.usage.own, new]
 

@@ -241,7 +241,6 @@ def test_no_policy_refuses_later_what_was_admitted_while_less_was_known(
     admission = site.admit(options, KNOWLEDGE[known])
     # A choice of several types is one of fewer while nodes that have some of them are not known.
     assume(admission is not None and (admission.gpu is None or not admission.gpu.members))
-    assert admission is not None
     saved = build_options(admission.selection, limits.catalog)
     assert find_refusals(saved, site.allow(KNOWN)) == ()
 

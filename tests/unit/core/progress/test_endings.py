@@ -114,8 +114,6 @@ ALLOCATE = "Allocate failed due to "
 def test_why_a_pod_failed(reason: str, message: str, code: str, sentence: str):
     raw = pod(node="n", phase="Failed", reason=reason, message=message)
     found = find_ending(raw, parse_events([event("kubelet", reason, message)]), gpu_name="A100")
-    assert found is not None
-    assert found.failure is not None
     assert (found.stage, found.failure.code, found.sentence) == (Stage.FAILED, code, sentence)
 
 
@@ -129,8 +127,6 @@ def test_why_a_pod_failed(reason: str, message: str, code: str, sentence: str):
 )
 def test_a_pod_whose_containers_are_not_started_again_says_why(state: Json, code: str):
     found = find_ending(pod(phase="Failed", containers=[container(state)]), ())
-    assert found is not None
-    assert found.failure is not None
     assert found.failure.code == code
 
 
@@ -151,8 +147,6 @@ def test_a_pod_that_is_being_ended_says_by_whom(reason: str, code: str):
         pod(phase="Failed", conditions={"DisruptionTarget": {"reason": reason}}),
     ):
         found = find_ending(raw, ())
-        assert found is not None
-        assert found.failure is not None
         assert found.failure.code == code
 
 
@@ -175,8 +169,6 @@ def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, 
     events = parse_events([event(component, reason, message)])
     deleted = pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
     found = find_ending(deleted, events)
-    assert found is not None
-    assert found.failure is not None
     assert (found.failure.code, explain_removal(pod(), events).failure) == (code, found.failure)
 
 
@@ -209,7 +201,6 @@ def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, 
 def test_a_server_that_kueue_stops_says_why_and_names_no_node_that_it_never_had(message: str, sentence: str):
     events = parse_events([event("pod-kueue-controller", "Stopped", message)])
     found = find_ending(pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"}), events)
-    assert found is not None
     assert (found.sentence, found.failure and found.failure.sentence) == (sentence, sentence)
 
 
@@ -217,16 +208,12 @@ def test_a_server_that_kueue_stops_says_why_and_names_no_node_that_it_never_had(
 def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, code: str):
     deleted = pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})
     found = find_ending(deleted, (), is_node_lost=is_node_lost)
-    assert found is not None
-    assert found.failure is not None
     assert found.failure.code == code
     assert explain_removal(deleted, (), is_node_lost=is_node_lost) == found
 
 
 def test_a_pod_that_ended_by_itself_is_over():
     found = find_ending(pod(phase="Succeeded"), ())
-    assert found is not None
-    assert found.failure is not None
     assert found.failure.code == "crashed"
 
 
@@ -242,7 +229,6 @@ def test_a_pod_that_ended_because_of_its_hook_says_so(phase: str, state: Json):
     raw = pod(node="n1", phase=phase, containers=[container(state)])
     found = find_ending(raw, parse_events([HOOK_FAILED]))
     sentence = "The postStart hook of your server failed. Ask an admin."
-    assert found is not None
     assert found.failure == StartFailure(code="hook_failed", sentence=sentence)
     assert found.admin_text == "container notebook on the node n1: PostStartHook failed"
 
@@ -251,8 +237,6 @@ def test_a_pod_that_no_runtime_could_start_is_the_node_s_fault():
     text = "nvidia-container-cli: initialization error: nvml error: driver not loaded"
     raw = pod(node="n1", phase="Failed", containers=[container(ended("StartError", 128, text))])
     found = find_ending(raw, ())
-    assert found is not None
-    assert found.failure is not None
     assert (found.failure.code, found.admin_text) == ("node_faulty", f"container notebook on the node n1: {text}")
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.scheduling.node_filters import compute_needs, find_shortages, make_shortage
+from gpuspawner.core.scheduling.node_filters import compute_needs, find_shortages
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 NODE = Node(name="a", allocatable={"cpu": 1000, "memory": 10, "pods": 1})
@@ -26,12 +26,3 @@ def test_a_node_lacks_what_others_requested():
         Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),
         Obstacle(reason=Reason.INSUFFICIENT, detail="gpu"),
     )
-
-
-def test_resources_that_are_not_requested_are_not_lacking():
-    assert find_shortages(wanted(cpu=100), NODE, requested={"memory": 99}) == ()
-
-
-def test_too_many_pods_are_no_lack_of_a_resource():
-    assert make_shortage("pods") == Obstacle(reason=Reason.TOO_MANY_PODS)
-    assert make_shortage("cpu") == Obstacle(reason=Reason.INSUFFICIENT, detail="cpu")

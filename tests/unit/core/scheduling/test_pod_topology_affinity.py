@@ -30,11 +30,6 @@ def pod(app: str = "web", on: str | None = "a", namespace: str = "n", constraint
     )
 
 
-def test_pods_make_the_places_they_are_at():
-    places = find_domains_of_any_term((BY_ZONE,), Occupancy.build(NODES, [pod(), pod("db", "b")]))
-    assert (places.sure, places.maybe) == ({("zone", "x")}, set())
-
-
 def test_pods_that_wait_or_are_nowhere_known_or_elsewhere_make_none():
     others = [pod(on=None), pod(on="unknown"), pod(namespace="m")]
     assert find_domains_of_any_term((BY_ZONE,), Occupancy.build(NODES, others)).sure == set()
@@ -53,18 +48,9 @@ def test_terms_may_mean_different_pods_or_the_same():
     assert find_domains_of_all_terms((BY_ZONE, BY_HOST), occupancy).sure == {("zone", "x"), ("host", "a")}
 
 
-def test_no_terms_mean_no_pods():
-    assert find_domains_of_all_terms((), Occupancy.build(NODES, [pod()])).sure == set()
-
-
 def test_a_node_without_the_label_is_no_place():
     term = replace(BY_ZONE, topology_key="rack")
     assert find_domains_of_any_term((term,), Occupancy.build(NODES, [pod()])).sure == set()
-
-
-def test_pods_in_namespaces_with_unknown_labels_may_count():
-    places = find_domains_of_any_term((OF_A_TEAM,), Occupancy.build(NODES, [pod()]))
-    assert (places.sure, places.maybe) == (set(), {("zone", "x")})
 
 
 def test_pods_keep_others_away_from_their_place():
@@ -73,12 +59,6 @@ def test_pods_keep_others_away_from_their_place():
     assert find_existing_anti_affinity(pod(on=None), occupancy).sure == {("zone", "y")}
     assert find_existing_anti_affinity(pod("db", None), occupancy).sure == set()
     assert find_existing_anti_affinity(pod(on=None, namespace="m"), occupancy).sure == set()
-
-
-def test_pods_may_keep_others_away():
-    guard = pod("db", "b", constraints=PodConstraints(anti_affinity=(OF_A_TEAM,)))
-    places = find_existing_anti_affinity(pod(on=None), Occupancy.build(NODES, [guard]))
-    assert (places.sure, places.maybe) == (set(), {("zone", "y")})
 
 
 def test_a_pod_may_mean_itself():

@@ -86,8 +86,3 @@ def test_nodes_need_the_labels_of_all_constraints_to_make_domains():
     no_rack = replace(Z, labels={"zone": "z"})
     spread = SpreadCheck(EVEN, own, occupancy=Occupancy.build([X, Y, no_rack], pods("x", "y")))
     assert (spread.allows(X), spread.allows(Y)) == (True, True)
-
-
-def test_without_any_domain_nothing_is_uneven():
-    assert allowed(EVEN, nodes=()) == ""
-    assert allowed(replace(EVEN, min_domains=5), nodes=(X,)) == "x"

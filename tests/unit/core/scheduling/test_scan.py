@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints, Taint
+from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.node_filters import UNKNOWN_AMOUNTS
 from gpuspawner.core.scheduling.results import Answer, Obstacle, ObstacleGroup, Reason, ScanResult
@@ -50,42 +50,6 @@ def test_places_are_counted_up_to_a_limit(limit: int | None, expected: tuple[int
     assert (found.places, found.places_exact, found.answer) == (*expected, Answer.YES)
 
 
-def test_more_places_than_the_limit_are_not_exact():
-    found = scan_nodes(pod(8), Occupancy.build([node(name) for name in "abc"], []), limit=2)
-    assert (found.places, found.places_exact) == (2, False)
-
-
-def test_nodes_that_would_take_the_pod_when_empty_could():
-    occupancy = Occupancy.build([node("a"), node("b"), node("c", 1), node("d", taints=(TAINT,))], [pod(8, "a")])
-    assert scan_nodes(pod(), occupancy).fit_if_empty == 2
-
-
-def test_a_pod_that_fits_nowhere_has_no_place():
-    occupancy = Occupancy.build([node("a")], [pod(8, "a")])
-    found = scan_nodes(pod(), occupancy)
-    assert (found.answer, found.places, found.places_exact, found.fit_if_empty) == (Answer.NO, 0, True, 1)
-
-
-def test_without_nodes_there_is_no_place():
-    assert scan_nodes(pod(), Occupancy()) == ScanResult(
-        answer=Answer.NO, places=0, places_exact=True, fit_if_empty=0, groups=()
-    )
-
-
-def test_a_gated_pod_goes_nowhere_yet():
-    gated = ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.GATED),))
-    assert scan_nodes(pod(is_gated=True), Occupancy.build([node("a")], [])) == ScanResult(
-        answer=Answer.NO, places=0, places_exact=True, fit_if_empty=1, groups=(gated,)
-    )
-
-
-def test_a_port_leaves_one_place_a_node():
-    found = scan_nodes(
-        pod(host_ports=frozenset({HostPort("0.0.0.0", "TCP", 80)})), Occupancy.build([node("a"), node("b")], [])
-    )
-    assert (found.places, found.places_exact) == (2, True)
-
-
 def test_copies_that_have_a_say_in_each_others_place_are_not_counted():
     found = scan_nodes(pod(anti_affinity=(NEAR,)), Occupancy.build([node("a"), node("b")], []))
     assert (found.answer, found.places, found.places_exact) == (Answer.YES, 1, False)
@@ -105,24 +69,6 @@ def test_an_undecided_demand_leaves_no_sure_place():
         ),
         undecided=("a claim",),
     )
-
-
-def test_an_undecided_demand_does_not_matter_where_no_node_is_left():
-    found = scan_nodes(pod(undecided=("a claim",)), Occupancy.build([node("a", 1)], []))
-    assert (found.answer, found.undecided) == (Answer.NO, ())
-
-
-def test_a_place_is_kept_for_pods_that_go_first():
-    first = replace(pod(7), name="first", nominated_node="a")
-    found = scan_nodes(pod(), Occupancy.build([node("a"), node("b")], [first]))
-    lacking = ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),))
-    assert (found.places, found.fit_if_empty, set(found.groups)) == (
-        4,
-        2,
-        {ObstacleGroup(nodes=1, obstacles=()), lacking},
-    )
-    small = replace(first, requests={"cpu": 3})
-    assert scan_nodes(pod(), Occupancy.build([node("a"), node("b")], [small])).places == 2 + 4
 
 
 def test_a_changed_node_is_seen_at_once():
@@ -205,14 +151,3 @@ def test_on_nodes_whose_devices_have_no_count_no_place_is_sure():
         groups=(unsure,),
         undecided=("devices that can't be counted",),
     )
-
-
-def test_a_known_lack_of_a_node_outweighs_devices_without_a_count():
-    wanted = replace(pod(9), requests={"cpu": 9, GPU: 1})
-    found = scan_nodes(wanted, Occupancy.build([node("a", uncounted=frozenset({GPU}))], []))
-    assert (found.answer, found.fit_if_empty) == (Answer.NO, 0)
-
-
-def test_who_needs_no_device_does_not_care_how_many_there_are():
-    found = scan_nodes(pod(), Occupancy.build([node("a", uncounted=frozenset({GPU}))], []))
-    assert (found.answer, found.places, found.places_exact) == (Answer.YES, 4, True)

@@ -24,10 +24,6 @@ def fit(own: Pod, *others: Pod, node: Node = NODE) -> FitResult:
     return check_node(own, node, occupancy=Occupancy.build([node], others))
 
 
-def test_a_pod_fits_where_there_is_room():
-    assert fit(pod(5), pod(3, "a")) == FitResult(answer=Answer.YES)
-
-
 def test_all_that_other_pods_put_in_the_way_is_said_in_order():
     guard = pod(8, "a", anti_affinity=(APART,))
     assert fit(pod(5), guard) == FitResult(
@@ -42,10 +38,6 @@ def test_all_that_other_pods_put_in_the_way_is_said_in_order():
 def test_what_the_node_itself_refuses_hides_the_rest():
     tainted = replace(NODE, taints=(Taint(key="gpu", effect="NoSchedule"),))
     assert fit(pod(99), node=tainted).obstacles == (Obstacle(reason=Reason.TAINT, detail="gpu"),)
-
-
-def test_a_node_that_is_not_ready_has_taints_and_is_not_looked_at_twice():
-    assert fit(pod(), node=replace(NODE, ready=False)).answer is Answer.YES
 
 
 def test_a_gated_pod_goes_nowhere():
@@ -65,12 +57,6 @@ def test_a_look_at_each_node_finds_what_a_look_at_one_does(nodes: list[Node], po
     assert list(check_each_node(asking, occupancy)) == [
         (node, check_node(asking, node, occupancy=occupancy)) for node in occupancy.nodes
     ]
-
-
-def test_a_node_holds_so_many_pods():
-    assert fit(pod(1), pod(1, "a"), replace(pod(1, "a"), name="q")).obstacles == (
-        Obstacle(reason=Reason.TOO_MANY_PODS),
-    )
 
 
 @given(st.lists(NODES, min_size=2, max_size=8), st.lists(OTHERS, max_size=6), ASKING, st.data())

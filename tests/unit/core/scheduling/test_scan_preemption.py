@@ -92,11 +92,6 @@ def test_pods_of_the_same_or_a_higher_priority_stay(priority: int):
     assert ask(pod(priority=priority), placeholder("a"), placeholder("b")) is Answer.NO
 
 
-def test_a_pod_may_not_want_to_preempt():
-    own = replace(pod(), preempts=False)
-    assert ask(own, placeholder("a"), placeholder("b")) is Answer.NO
-
-
 def test_claims_of_preempted_pods_keep_their_devices():
     devices = NodeDevices(capacity={GPU: 1}, allocatable={GPU: 1}, claimed={GPU: 1})
     occupancy = Occupancy.build([node("a")], [placeholder("a")])

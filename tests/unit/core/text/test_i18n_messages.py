@@ -226,7 +226,6 @@ def test_the_whole_form_is_in_messages(saved: dict[str, Any], unit: UnitKind, kn
     texts = [view.summary, view.capacity_notice, view.age_text, view.verdict.sentence if view.verdict else ""]
     texts += [*view.notices.values(), *(image.made_for for image in view.images)]
     texts += [misfit.text for image in view.images for misfit in image.misfits]
-    assert view.custom_image is not None
     texts += [view.custom_image.help, view.custom_image.card.display_name, view.custom_image.card.description]
     for gpu in vendor.types:
         texts += [gpu.unit_text, gpu.capacity_text, gpu.details_text, gpu.reason, *gpu.badges, gpu.caution]

@@ -59,11 +59,6 @@ def test_everything_is_said_of_a_type():
     )
 
 
-def test_types_are_answered_in_their_order():
-    inventory = Inventory(occupancy=Occupancy.build((node("a", 4), node("b", 8, "A100")), ()))
-    assert [each.total for each in count_availability([A100, T4], inventory)] == [8, 4]
-
-
 def test_without_nodes_all_is_unknown():
     assert count_availability([T4], Inventory(pods=())) == (UNKNOWN_AVAILABILITY,)
 
@@ -101,11 +96,6 @@ def test_broken_units_are_there_but_not_healthy():
 def test_a_node_that_takes_no_servers_for_now_has_units_and_none_free(changes: dict[str, Any], healthy: int):
     one = found(node("a", 4, **changes))
     assert (one.total, one.healthy, one.free, one.largest, one.shapes) == (4, healthy, 0, 0, ())
-
-
-def test_a_node_that_is_not_ready_leaves_the_others_alone():
-    one = found(node("a", 4, ready=False), node("b", 2))
-    assert (one.total, one.healthy, one.free) == (6, 2, 2)
 
 
 def test_a_node_reserved_for_others_does_not_count():

@@ -8,15 +8,6 @@ from gpuspawner.core.verdict.availability import FreeShape, find_pareto_front
 amounts = st.lists(st.tuples(*(st.integers(0, 5) for _ in range(3))), max_size=12)
 
 
-def test_what_another_one_holds_is_left_out():
-    found = find_pareto_front([(8, 8, 1), (4, 4, 2), (4, 4, 1), (8, 8, 1), (4, 3, 2)])
-    assert found == (FreeShape(4, 4, 2), FreeShape(8, 8, 1))
-
-
-def test_nothing_holds_nothing():
-    assert find_pareto_front([]) == ()
-
-
 @given(amounts, st.builds(FreeShape, *(st.integers(0, 6) for _ in range(3))))
 def test_a_server_fits_into_the_largest_exactly_when_it_fits_into_any(
     drawn: list[tuple[int, int, int]], server: FreeShape

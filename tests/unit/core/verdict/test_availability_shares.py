@@ -135,5 +135,4 @@ def test_a_suggestion_is_never_refused_and_never_more_than_the_share(share: int,
 def test_as_many_servers_as_a_node_has_gpus_find_room_with_their_shares(sizes: list[tuple[int, int]]):
     nodes = [node(str(number), cpu=cpu, units={GPU: gpus}) for number, (cpu, gpus) in enumerate(sizes)]
     (share,) = shares(*nodes)
-    assert share is not None
     assert all(share.cpu_millis * gpus <= cpu for cpu, gpus in sizes)

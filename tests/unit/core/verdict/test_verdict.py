@@ -57,10 +57,6 @@ def test_a_pod_waits_when_all_are_in_use():
     )
 
 
-def test_the_next_in_line_reads_so():
-    assert said(pod(), node(), pods=FULL) == "Will wait: all 4 are in use. You'd be next in line."
-
-
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
@@ -77,10 +73,6 @@ def test_the_next_in_line_reads_so():
 )
 def test_what_no_node_would_ever_take_never_starts(wanted: Pod, sentence: str):
     assert said(wanted, node()) == sentence
-
-
-def test_a_type_that_is_gone_never_starts():
-    assert said(pod()) == "Can't start: there is no T4 in the cluster."
 
 
 @pytest.mark.parametrize("gpus", [4, 8])

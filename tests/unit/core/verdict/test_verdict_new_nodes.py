@@ -21,8 +21,6 @@ from gpuspawner.core.cluster.model import (
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 from tests.unit.core.verdicts import (
-    FULL,
-    GIB,
     GPU,
     GROWING,
     ON_T4,
@@ -31,56 +29,19 @@ from tests.unit.core.verdicts import (
     added,
     judged,
     node,
-    node_pool,
     nodes,
     pod,
     pods,
     said,
 )
 
-LABELS_OF_CLOUDS = {
-    "kOps": {"kops.k8s.io/instancegroup": "nodes-a", "node.kubernetes.io/instance-type": "m5.large"},
-    "Gardener": {"worker.gardener.cloud/pool": "cpu", "worker.garden.sapcloud.io/group": "cpu"},
-    "Cluster API": {"node.cluster.x-k8s.io/machine-deployment": "md-0"},
-    "Magnum": {"magnum.openstack.org/nodegroup": "default-worker", "magnum.openstack.org/role": "worker"},
-    "DigitalOcean": {"doks.digitalocean.com/node-pool": "pool-a", "doks.digitalocean.com/node-pool-id": "1"},
-    "Scaleway": {"k8s.scaleway.com/pool-name": "default", "k8s.scaleway.com/pool": "2"},
-    "Linode": {"lke.linode.com/pool-id": "12345"},
-    "OKE": {"oci.oraclecloud.com/fault-domain": "FAULT-DOMAIN-1", "name": "pool1"},
-    "groups of one's own on EKS": {"node.kubernetes.io/instance-type": "m5.large"},
-    "OpenShift MachineAutoscaler": {"node.openshift.io/os_id": "rhcos", "node-role.kubernetes.io/worker": ""},
-    "IKS": {"ibm-cloud.kubernetes.io/worker-pool-name": "default"},
-    "ACK": {"alibabacloud.com/nodepool-id": "np1"},
-    "Rancher": {"rke.cattle.io/machine": "abc", "cattle.io/os": "linux"},
-    "OVHcloud": {"nodepool": "pool-a"},
-    "Exoscale": {"node.exoscale.net/nodepool-id": "1"},
-    "Vultr": {"vke.vultr.com/node-pool": "pool"},
-    "Hetzner": {"hcloud/node-group": "pool1"},
-    "GKE": {"cloud.google.com/gke-nodepool": "default-pool"},
-    "EKS": {"eks.amazonaws.com/nodegroup": "cpu"},
-    "eksctl": {"alpha.eksctl.io/nodegroup-name": "cpu"},
-    "AKS": {"kubernetes.azure.com/agentpool": "agentpool"},
-    "Karpenter": {"karpenter.sh/nodepool": "default"},
-}
 """Where an autoscaler runs → labels of a node of its pool for CPUs. Pools with GPUs or large machines have no nodes."""
-SMALL = {"cpu": 2000, "memory": 7 * GIB, "pods": 110}
 
 
 def name_hosts(*names: str) -> tuple[NodeSelectorTerm, ...]:
     return (
         NodeSelectorTerm(expressions=(SelectorRequirement(key="kubernetes.io/hostname", operator="In", values=names),)),
     )
-
-
-@pytest.mark.parametrize("labels", LABELS_OF_CLOUDS.values(), ids=LABELS_OF_CLOUDS)
-def test_no_labels_of_nodes_refuse_a_start_for_a_pool_at_zero_nodes(labels: dict[str, str]):
-    small = node("small", labels=labels, allocatable=SMALL, capacity=SMALL)
-    huge = replace(pod(), requests={"cpu": 1000, "memory": 450 * GIB}, constraints=PodConstraints())
-    elsewhere = replace(huge, requests={"cpu": 1000}, constraints=PodConstraints(node_selector={"type": "r5.16xlarge"}))
-    found = [
-        judged(wanted, small, gpu=gpu, new_nodes=True) for wanted, gpu in ((pod(), T4), (huge, None), (elsewhere, None))
-    ]
-    assert [(each.outcome, each.may_add_node) for each in found] == [(Outcome.UNKNOWN, True)] * 3
 
 
 def test_a_kind_of_node_that_is_not_running_may_be_added_while_the_server_waits():
@@ -136,18 +97,6 @@ def test_a_new_node_may_differ_from_those_that_run(there: Node):
     wanted = pod(constraints=replace(ON_T4, volume_terms=(terms,), node_terms=arch))
     assert judged(wanted, there, new_nodes=True).may_add_node
     assert judged(wanted, there).outcome is Outcome.NEVER
-
-
-def test_what_scale_up_describes_is_all_there_is_only_if_nothing_else_is_added():
-    wanted = pod(gpus=5)
-    assert judged(wanted, gpu=GROWING).outcome is Outcome.NEVER
-    assert judged(wanted, gpu=GROWING, new_nodes=True).may_add_node
-
-
-def test_what_node_pools_describe_is_all_there_is_only_if_nothing_else_is_added():
-    pools = (node_pool(limits={GPU: 4}),)
-    assert judged(pod(gpus=5), scalable_pools=pools).outcome is Outcome.NEVER
-    assert judged(pod(gpus=5), scalable_pools=pools, new_nodes=True).may_add_node
 
 
 @pytest.mark.parametrize(
@@ -221,7 +170,3 @@ def test_what_may_be_added_unseen_changes_nothing_but_what_would_be_impossible(
         replace(closed, outcome=Outcome.UNKNOWN, may_add_node=True) if closed.outcome is Outcome.NEVER else closed
     )
     assert open_ == expected
-
-
-def test_a_busy_type_is_waited_for_as_before():
-    assert said(pod(), node(), pods=FULL, new_nodes=True) == "Will wait: all 4 are in use. You'd be next in line."

@@ -22,7 +22,6 @@ def test_a_node_is_kept_under_its_name(occupancy: Occupancy):
     found = decode_object(node("n1", gpus=8), target)
     assert found is not None
     key, value = found
-    assert value is not None
     target.put(value)
     assert (key, occupancy.nodes, list(target.list_values())) == (("", "n1"), (value,), [value])
     assert (target.make_key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
