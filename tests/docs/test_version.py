@@ -48,14 +48,6 @@ def test_other_numbers_stay(tmp_path: Path):
     assert (root / "helm-values/values.yaml").read_text().endswith("tag: 4.4.0\n")
 
 
-def test_a_version_written_back_leaves_the_files_as_they_were(tmp_path: Path):
-    root = checkout(tmp_path)
-    before = {path: path.read_text() for path in root.rglob("*") if path.is_file()}
-    write_version("0.2.0", root)
-    write_version("0.1.0", root)
-    assert {path: path.read_text() for path in root.rglob("*") if path.is_file()} == before
-
-
 @pytest.mark.parametrize("version", ["", "v0.2.0", "0.2", "0.2.0; rm"], ids=["empty", "v", "two numbers", "shell"])
 def test_text_that_is_no_version_is_refused(tmp_path: Path, version: str):
     with pytest.raises(ValueError, match="is no version"):

@@ -70,28 +70,6 @@ def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
     assert {name for name in files_of_wheel(wheel) if ".dist-info/" not in name} == expected
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "gpuspawner/templates/form.html",
-        "gpuspawner/templates/form.css",
-        "gpuspawner/templates/form.js",
-        "gpuspawner/templates/hub/spawn_pending.html",
-        "gpuspawner/templates/waiting.html",
-        "gpuspawner/helm-values/Dockerfile",
-        "gpuspawner/helm-values/gpuspawner.yaml",
-        "gpuspawner/helm-values/rbac.yaml",
-        "gpuspawner/helm-values/without-an-image.yaml",
-        "gpuspawner/data/accelerators.json",
-        "gpuspawner/data/diagnoses.yaml",
-        "gpuspawner/locale/de.mo",
-        "gpuspawner/py.typed",
-    ],
-)
-def test_the_wheel_holds_what_the_package_reads(wheel: Path, name: str):
-    assert name in files_of_wheel(wheel)
-
-
 @pytest.mark.parametrize("name", MINIFIED)
 def test_the_wheel_holds_a_minified_copy(wheel: Path, name: str):
     source = (ROOT / "templates" / name).read_text()

@@ -7,11 +7,12 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.cluster.model import PriorityClass, RuntimeClass
+from gpuspawner.core.cluster.decode import decode_priority_class, decode_runtime_class
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.kube.store import MIDDLE_PER_FULL, STALE_AFTER_S, YOUNG_OBJECTS, ClusterStore, StoreTiming
 from gpuspawner.kube.watch.watch import WatchTiming
@@ -81,10 +82,6 @@ async def until(store: ClusterStore, condition: Callable[[Inventory], object]) -
         while not condition(inventory := await store.read_inventory()):  # noqa: ASYNC110  # an answer is no event
             await asyncio.sleep(0.002)
     return inventory
-
-
-async def test_nothing_is_asked_for_before_the_first_question(store: ClusterStore, cluster: WatchServer):
-    assert cluster.requests == []
 
 
 async def test_the_first_question_waits_for_the_cluster(store: ClusterStore):
@@ -206,12 +203,6 @@ async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore
     assert await free(store) == 4
 
 
-async def test_age_grows_while_nothing_is_confirmed(store: ClusterStore, clock: Clock):
-    await store.read_inventory()
-    clock.now += 7
-    assert (await store.read_inventory()).age_s == 7
-
-
 async def test_the_resource_that_was_confirmed_longer_ago_decides(
     store: ClusterStore, cluster: WatchServer, clock: Clock
 ):
@@ -235,7 +226,9 @@ async def test_a_watch_confirms_again_and_again(cluster: WatchServer, make_store
     assert inventory.reason == ""
 
 
-async def test_old_data_is_served_with_its_age_and_a_reason(store: ClusterStore, cluster: WatchServer, clock: Clock):
+async def test_old_data_is_served_with_its_age_and_a_reason_that_the_log_says_once(
+    store: ClusterStore, cluster: WatchServer, clock: Clock, caplog: pytest.LogCaptureFixture
+):
     await store.read_inventory()
     await eventually(lambda: len(cluster.streams) == 2)
     cluster.status = {NODES: 503, PODS: 503}
@@ -254,6 +247,10 @@ async def test_old_data_is_served_with_its_age_and_a_reason(store: ClusterStore,
         await eventually(lambda path=path, asked=asked: len(cluster.asked(path, watch=True)) > asked + 1)
     cluster.status = {}
     await until(store, lambda inventory: inventory.age_s == 0 and not inventory.reason)
+    assert caplog.messages == [
+        "Capacity: The Kubernetes API server answered with an error (503).",
+        "Capacity: Everything can be read again.",
+    ]
 
 
 async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, cluster: WatchServer):
@@ -314,26 +311,6 @@ async def test_the_log_says_once_what_cannot_be_read_and_when_it_can_again(
     await until(store, lambda inventory: inventory.occupancy is not None)
     assert caplog.messages == [
         "Capacity: The hub may not list the pods of all namespaces.",
-        "Capacity: Everything can be read again.",
-    ]
-
-
-async def test_the_log_says_once_that_what_is_known_is_old(
-    store: ClusterStore, cluster: WatchServer, clock: Clock, caplog: pytest.LogCaptureFixture
-):
-    await store.read_inventory()
-    await eventually(lambda: len(cluster.streams) == 2)
-    cluster.status = {NODES: 500, PODS: 500}
-    cluster.cut()
-    await eventually(lambda: len(cluster.asked(PODS, watch=True)) > 3)
-    assert caplog.messages == []
-    clock.now += STALE_AFTER_S + 1
-    asked = len(cluster.requests)
-    await eventually(lambda: len(cluster.requests) > asked + 10)
-    cluster.status = {}
-    await until(store, lambda inventory: inventory.age_s == 0 and not inventory.reason)
-    assert caplog.messages == [
-        "Capacity: The Kubernetes API server answered with an error (500).",
         "Capacity: Everything can be read again.",
     ]
 
@@ -411,44 +388,59 @@ async def test_age_and_restarts_are_there_to_be_read_at_any_time(
     assert store.restarts["pods"] == 0
 
 
-async def test_priority_classes_are_known_with_the_first_answer_and_followed(cluster: WatchServer, store: ClusterStore):
-    low = {"metadata": {"name": "low"}, "value": -10}
-    cluster.put(PRIORITY_CLASSES, low)
+class FollowedClass(NamedTuple):
+    """Classes that the store follows: their attribute of an inventory, their path, one of them, and how it is read."""
+
+    attribute: str
+    path: str
+    raw: dict[str, Any]
+    change: dict[str, Any]
+    decode: Callable[[object], object]
+
+
+FOLLOWED_CLASSES = [
+    FollowedClass(
+        "priority_classes",
+        PRIORITY_CLASSES,
+        {"metadata": {"name": "low"}, "value": -10},
+        {"value": -20},
+        decode_priority_class,
+    ),
+    FollowedClass(
+        "runtime_classes",
+        RUNTIME_CLASSES,
+        NVIDIA_CLASS,
+        {"overhead": {"podFixed": {"cpu": "250m"}}},
+        decode_runtime_class,
+    ),
+]
+each_class = pytest.mark.parametrize("kind", FOLLOWED_CLASSES, ids=lambda kind: kind.attribute)
+
+
+@each_class
+async def test_classes_are_known_with_the_first_answer_and_followed(
+    cluster: WatchServer, store: ClusterStore, kind: FollowedClass
+):
+    cluster.put(kind.path, kind.raw)
     first = await store.read_inventory()
-    assert first.priority_classes == (PriorityClass(name="low", value=-10),)
-    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "usual"}, "value": 0, "globalDefault": True})
-    later = await until(store, lambda inventory: len(inventory.priority_classes or ()) == 2)
+    assert getattr(first, kind.attribute) == (kind.decode(kind.raw),)
+    changed = kind.raw | kind.change
+    cluster.put(kind.path, changed)
+    later = await until(store, lambda inventory: getattr(inventory, kind.attribute) == (kind.decode(changed),))
     assert later.generation > first.generation
 
 
-async def test_priority_classes_may_be_unknown_and_nothing_else_suffers(cluster: WatchServer, store: ClusterStore):
-    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "low"}, "value": -10})
-    cluster.denied |= {("list", "priorityclasses"), ("watch", "priorityclasses")}
+@each_class
+async def test_classes_may_be_unknown_and_nothing_else_suffers(
+    cluster: WatchServer, store: ClusterStore, kind: FollowedClass
+):
+    for each in FOLLOWED_CLASSES:
+        cluster.put(each.path, each.raw)
+    plural = kind.path.rpartition("/")[2]
+    cluster.denied |= {("list", plural), ("watch", plural)}
     inventory = await store.read_inventory()
-    assert (inventory.priority_classes, inventory.reason, inventory.age_s) == (None, "", 0.0)
+    known = {each.attribute: getattr(inventory, each.attribute) is not None for each in FOLLOWED_CLASSES}
+    assert known == {each.attribute: each is not kind for each in FOLLOWED_CLASSES}
+    assert (inventory.reason, inventory.age_s) == ("", 0.0)
     cluster.denied.clear()
-    granted = await until(store, lambda inventory: inventory.priority_classes is not None)
-    assert granted.priority_classes == (PriorityClass(name="low", value=-10),)
-
-
-async def test_runtime_classes_are_known_with_the_first_answer_and_followed(cluster: WatchServer, store: ClusterStore):
-    cluster.put(RUNTIME_CLASSES, NVIDIA_CLASS)
-    first = await store.read_inventory()
-    assert first.runtime_classes == (RuntimeClass(name="nvidia"),)
-    overhead = {"podFixed": {"cpu": "250m"}}
-    cluster.put(RUNTIME_CLASSES, {**NVIDIA_CLASS, "overhead": overhead})
-    changed = (RuntimeClass(name="nvidia", overhead={"cpu": "250m"}),)
-    later = await until(store, lambda inventory: inventory.runtime_classes == changed)
-    assert later.generation > first.generation
-
-
-async def test_runtime_classes_may_be_unknown_and_nothing_else_suffers(cluster: WatchServer, store: ClusterStore):
-    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "low"}, "value": -10})
-    cluster.put(RUNTIME_CLASSES, NVIDIA_CLASS)
-    cluster.denied |= {("list", "runtimeclasses"), ("watch", "runtimeclasses")}
-    inventory = await store.read_inventory()
-    found = (inventory.runtime_classes, len(inventory.priority_classes or ()), inventory.reason)
-    assert found == (None, 1, "")
-    cluster.denied.clear()
-    granted = await until(store, lambda inventory: inventory.runtime_classes is not None)
-    assert granted.runtime_classes == (RuntimeClass(name="nvidia"),)
+    await until(store, lambda inventory: getattr(inventory, kind.attribute) == (kind.decode(kind.raw),))

@@ -64,6 +64,11 @@ ONE_EACH = [
     (Rule(max_gpus=2), {"servers": [server("a100", 2, owner="bob")]}, two(), None),
     (Rule(max_gpus=2), {"servers": [server("a100", 2)]}, {}, None),
     (Rule(max_gpus=0), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
+    (Rule(max_gpus_per_server=0), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
+    (Rule(max_servers_with_gpu=0), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=0)}), {}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=4)}), {"servers": [server("gone", 3)]}, two(), ("gpu_count", "gpu_quota")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=4)}), {"servers": [server("", 3)]}, two(), ("gpu_count", "gpu_quota")),
     (Rule(max_gpus=UNLIMITED), {"servers": [server("a100", 99)]}, two(count=8), None),
     (Rule(max_gpus_per_server=1), {"servers": [server("t4", 5)]}, two(count=1), None),
     (Rule(max_gpus_per_server=1), {}, two(), ("gpu_count", "gpu_quota")),
@@ -117,6 +122,11 @@ ONE_EACH = [
     (Policy(groups={"ml": Rule()}), {"groups": None}, {}, ("", "policy_unreadable")),
     (Policy(users={"ada": Rule()}), {"groups": None}, {}, None),
     (Rule(max_gpus=4), {"known": False}, {"gpu": "t4"}, ("gpu", "policy_unreadable")),
+    (Rule(max_servers_with_gpu=4), {"known": False}, {"gpu": "t4"}, ("gpu", "policy_unreadable")),
+    (Rule(gpus={"t4": GPUTypeRule(max_gpus=4)}), {"known": False}, {"gpu": "t4"}, ("gpu", "policy_unreadable")),
+    (Rule(max_gpus=0), {"known": False}, {"gpu": "t4"}, ("gpu", "gpu_not_allowed")),
+    (POOLED, {"groups": ["physics"], "known": False}, {"gpu": "a100"}, ("gpu", "policy_unreadable")),
+    (POOLED, {"groups": ["physics"], "known": False}, {"gpu": "t4"}, None),
     (Rule(max_gpus=4), {"known": False}, {}, None),
     (Rule(max_gpus_per_server=4), {"known": False}, {"gpu": "t4"}, None),
     (Policy(groups={"ml": Rule(max_gpus=1, deny=True)}), {"groups": ["ML"]}, two(), ("gpu_count", "gpu_quota")),
@@ -177,11 +187,6 @@ def test_the_least_of_all_limits_counts(slug: str, most: int, text: str):
         Rule(max_gpus=4, gpus={"a100": GPUTypeRule(max_gpus_per_server=2), "*": GPUTypeRule()}), servers=[server("t4")]
     )
     assert (limits.find_max_count(slug), explain_most(limits, slug)) == (most, text)
-
-
-def test_what_the_type_itself_allows_needs_no_reason():
-    limits = allowed(Rule(max_gpus=9))
-    assert (limits.find_max_count("t4"), explain_most(limits, "t4")) == (8, "")
 
 
 def test_of_a_type_that_the_hub_does_not_offer_a_server_may_have_none():

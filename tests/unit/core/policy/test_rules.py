@@ -52,11 +52,6 @@ def test_the_most_generous_group_wins_unless_one_denies(groups: Iterable[str], e
     assert limits("eve", *groups) == expected
 
 
-def test_a_group_changes_only_what_it_says():
-    rule = resolve_rule(POLICY, Person(name="eve", groups=frozenset({"ml"})))
-    assert (rule.max_servers_with_gpu, rule.cpu) == (1, AmountRange(max=4))
-
-
 @pytest.mark.parametrize(
     ("name", "groups", "most"),
     [

@@ -14,11 +14,6 @@ def test_a_server_does_not_stand_in_its_own_way():
     assert found == Usage(own=(ADAS_OTHER,), pools={"p": 5, "q": 2})
 
 
-def test_only_that_persons_server_of_the_name_is_left_out():
-    found = sum_usage("ada", [ADA, ADAS_OTHER, BOB, EVE], excluding="other")
-    assert found == Usage(own=(ADA,), pools={"p": 5, "q": 2})
-
-
 def test_what_a_quota_leaves_and_what_is_not_known_is_passed_on():
     quota = RemainingQuota(left={"pods": 1})
     assert sum_usage("ada", [], excluding="", quota=quota, known=False) == Usage(quota=quota, known=False)

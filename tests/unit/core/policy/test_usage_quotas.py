@@ -20,10 +20,6 @@ def left(*quotas: Any) -> dict[str, int] | None:
     return None if found is None else dict(found.left)
 
 
-def test_the_rest_of_a_quota_is_its_unused_part():
-    assert left(quota({GPU: "8", "pods": "10"}, {GPU: "3", "pods": "10"})) == {GPU: 5, "pods": 0}
-
-
 def test_a_limit_that_was_lowered_below_what_is_used_leaves_nothing():
     assert left(quota({GPU: "2"}, {GPU: "3"})) == {GPU: 0}
 

@@ -188,10 +188,6 @@ def test_a_pod_that_names_no_pools_counts_towards_those_of_its_owners_groups(
     assert server(raw({"gpu": "a100"}, {GPU: "1"}), catalog=POOLED, groups=groups).pools == pools
 
 
-def test_a_pod_of_an_uncertain_type_counts_towards_the_pools_of_all_that_it_may_be():
-    assert server(raw({}, {GPU: "1"}), catalog=POOLED, groups={"physics"}).pools == ("physics", "small")
-
-
 def test_a_pod_of_unknown_type_counts_towards_all_pools_of_its_owner():
     odd = raw({"gpu": "gone", "gpu-count": "1"}, {"example.com/odd": "1"})
     assert server(odd, catalog=POOLED, groups={"physics"}).pools == ("physics", "small")

@@ -69,15 +69,6 @@ def test_late_news_of_a_step_is_not_shown_after_the_next_one():
     assert (again.at(2, ready, pulled), again.at(60, ready, pulled)) == ([], [])
 
 
-def test_the_same_is_not_said_again():
-    start = Start()
-    assert [start.at(at_s, CREATING) for at_s in range(3)] == [
-        ["Found a node with an A100 for your server."],
-        [],
-        [],
-    ]
-
-
 def test_how_long_it_goes_on_is_said_every_half_minute():
     start = Start(timeout_s=600.0)
     told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
@@ -267,12 +258,6 @@ def test_events_of_an_earlier_pod_say_nothing():
     old["involvedObject"]["uid"] = "0"
     start.at(40, pod(), old, FAILED_SCHEDULING)
     assert start.stages == [Stage.WAITING]
-
-
-def test_a_start_that_is_looked_at_late_says_where_it_is():
-    start = Start()
-    start.at(500, CREATING, event("kubelet", "Pulling", f'"{IMAGE}"'))
-    assert (start.stages, start.progress.percent) == ([Stage.PULLING], 50)
 
 
 UNTOLD = "The hub may not read the cluster's events, so a reason may be missing here."

@@ -223,12 +223,6 @@ DECLINED = event("cluster-autoscaler", "NotTriggerScaleUp", f"pod didn't trigger
 REFUSED = event("karpenter", "FailedScheduling", "Failed to schedule pod, did not tolerate taint (taint=x)", at_s=40)
 
 
-@pytest.mark.parametrize("events", [[CLAIM, DECLINED], [TRIGGERED, REFUSED]], ids=["Karpenter", "cluster-autoscaler"])
-def test_a_node_that_one_autoscaler_adds_comes_although_the_other_adds_none(events: list[Json]):
-    found = told(events=events, since_s=60.0)
-    assert (found.sentence, found.is_alarm) == ("Adding a new node for your server.", False)
-
-
 NOMINATED = event("karpenter", "Nominated", "Pod should schedule on: node/ip-10-0-0-9", at_s=30)
 REPEATED = {**CLAIM, "firstTimestamp": CLAIM["lastTimestamp"], "lastTimestamp": "2026-05-04T08:09:00Z", "count": 5}
 TRIGGERED_AGAIN = {**TRIGGERED, "firstTimestamp": "2026-05-04T08:00:30Z", "lastTimestamp": "2026-05-04T08:10:00Z"}
@@ -239,13 +233,23 @@ TRIGGERED_AGAIN = {**TRIGGERED, "firstTimestamp": "2026-05-04T08:00:30Z", "lastT
     [
         ([CLAIM], None, 630.0, "A new node was requested, but it isn't there yet."),
         ([CLAIM, DECLINED], None, 630.0, "A new node was requested, but it isn't there yet."),
+        ([TRIGGERED, REFUSED], None, 630.0, "A new node was requested, but it isn't there yet."),
         ([CLAIM], 6.0, 390.0, "A new node was requested, but it isn't there yet."),
         ([REPEATED], None, 630.0, "A new node was requested, but it isn't there yet."),
         ([NOMINATED], None, 630.0, "A node was found, but it hasn't taken your server."),
         ([TRIGGERED], 12.0, 750.0, "A new node was requested, but it isn't there yet."),
         ([TRIGGERED_AGAIN], None, 1200.0, "A new node was requested, but it isn't there yet."),
     ],
-    ids=["a NodeClaim", "another declines", "as the pool says", "said again", "a node", "a group", "a second increase"],
+    ids=[
+        "a NodeClaim",
+        "another declines",
+        "Karpenter refuses",
+        "as the pool says",
+        "said again",
+        "a node",
+        "a group",
+        "a second increase",
+    ],
 )
 def test_a_node_that_does_not_come_in_time_hides_the_scheduler_s_reason_no_longer(
     events: list[Json], minutes: float | None, overdue_at_s: float, sentence: str

@@ -36,13 +36,6 @@ def unseen(wanted: Pod, *nodes: Node, resources: frozenset[str] | None = SOME) -
 
 
 @pytest.mark.parametrize("resources", [SOME, None])
-def test_devices_may_be_unseen_where_no_node_has_any(resources: frozenset[str] | None):
-    assert unseen(pod(), resources=resources)
-    assert unseen(pod(), node(), resources=resources)
-    assert unseen(pod(cpu=9000), node(), resources=resources)
-
-
-@pytest.mark.parametrize("resources", [SOME, None])
 def test_devices_may_be_unseen_on_a_node_that_shows_none(resources: frozenset[str] | None):
     assert unseen(pod(8), node("a", 4), node("b"), resources=resources)
     assert not unseen(pod(8, cpu=9000), node("a", 4), node("b"), resources=resources)
@@ -50,16 +43,6 @@ def test_devices_may_be_unseen_on_a_node_that_shows_none(resources: frozenset[st
 
 def test_a_driver_may_show_only_some_of_its_devices():
     assert unseen(pod(8), node(gpus=4, published_by_dra=SOME))
-
-
-@pytest.mark.parametrize("resources", [SOME, None])
-def test_what_kubelet_counts_is_seen(resources: frozenset[str] | None):
-    assert not unseen(pod(8), node(gpus=4), resources=resources)
-
-
-@pytest.mark.parametrize("resources", [frozenset[str](), frozenset({NIC})])
-def test_what_stands_for_no_device_is_seen(resources: frozenset[str]):
-    assert not unseen(pod(), node(), resources=resources)
 
 
 def test_who_asks_for_no_device_misses_none():

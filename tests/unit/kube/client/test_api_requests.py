@@ -19,11 +19,6 @@ from tests.unit.kube.list_server import ListServer
 NODES = "/api/v1/nodes"
 
 
-async def test_an_answer_comes_back_raw(server: ListServer, api: CoreV1Api):
-    server.bodies[NODES] = '{"a": 1}'
-    assert await read_body(await send_request(api.list_node)) == b'{"a": 1}'
-
-
 async def test_arguments_reach_the_api_server(server: ListServer, api: CoreV1Api):
     (await send_request(api.list_node, limit=3)).close()
     assert server.requests[0].query["limit"] == "3"

@@ -52,12 +52,6 @@ def test_pauses_begin_anew_after_a_success():
     assert backoff.draw_delay_s() == 1
 
 
-def test_steady_seconds_pass_as_the_clock_goes(clock: Clock):
-    steady = SteadyClock(clock)
-    clock.now += 3
-    assert steady() == 3
-
-
 def test_setting_the_clock_back_makes_nothing_younger(clock: Clock):
     steady = SteadyClock(clock)
     clock.now += 3

@@ -130,7 +130,7 @@ async def test_a_pod_that_has_a_device_by_a_claim_counts_once(store: ClusterStor
 async def test_nothing_is_asked_of_an_api_server_without_dra(store: ClusterStore, dra: WatchServer):
     dra.bodies[API] = "{}"
     inventory = await store.read_inventory()
-    assert (numbers(inventory), inventory.reason) == ((0, 0), "")
+    assert (numbers(inventory), inventory.reason, inventory.dra_resources) == ((0, 0), "", frozenset())
     assert asked(dra) == set()
 
 
@@ -192,11 +192,6 @@ async def test_that_no_resource_stands_for_devices_is_news_once_it_is_known(stor
     after = await until(store, lambda inventory: inventory.dra_resources is not None)
     assert (before.dra_resources, after.dra_resources) == (None, frozenset())
     assert after.generation > before.generation
-
-
-async def test_where_the_api_is_not_served_no_resource_stands_for_devices(store: ClusterStore, dra: WatchServer):
-    dra.bodies[API] = "{}"
-    assert (await store.read_inventory()).dra_resources == frozenset()
 
 
 @pytest.mark.parametrize("hindrance", ["denied", "failing", "slow"])

@@ -31,10 +31,6 @@ async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
         yield CoreV1Api(client)
 
 
-async def test_the_rest_of_a_quota_is_read(api: CoreV1Api):
-    assert await ResourceQuotas(api).read_remaining("hub") == RemainingQuota(left={"requests.nvidia.com/gpu": 3})
-
-
 async def test_a_namespace_without_quotas_has_none(api: CoreV1Api):
     assert await ResourceQuotas(api).read_remaining("elsewhere") is None
 

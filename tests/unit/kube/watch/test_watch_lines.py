@@ -29,10 +29,6 @@ def test_empty_lines_are_left_out():
     assert fed(b"\n\r\n a\n\n") == [b" a"]
 
 
-def test_the_rest_at_the_end_is_no_line():
-    assert fed(b"a\nb") == [b"a"]
-
-
 def test_the_rest_is_reported():
     lines = LineSplitter()
     assert list(lines.feed(b"a\nb")) == [b"a"]

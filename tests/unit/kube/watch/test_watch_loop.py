@@ -117,13 +117,6 @@ async def test_nothing_is_known_before_the_first_list(run: Run):
     assert (run.follower.is_known, run.follower.first_attempt.is_set(), run.follower.reason) == (True, True, "")
 
 
-async def test_a_watch_that_ended_is_followed_by_the_next(run: Run):
-    run.watch.streams = [1.0, 2.0, 3.0]
-    await run.until_idle()
-    assert run.watch.calls == ["list", "watch", "watch", "watch", "watch"]
-    assert run.follower.confirmed_at == 3.0
-
-
 async def test_the_latest_moment_counts(run: Run):
     run.follower.confirm(5.0)
     run.follower.confirm(4.0)
@@ -178,15 +171,6 @@ async def test_without_the_right_nothing_is_asked_for(run: Run):
     assert (run.watch.calls, run.follower.is_known) == ([], False)
     assert run.follower.reason == "The hub may not watch the pods."
     assert run.follower.first_attempt.is_set()
-
-
-async def test_a_right_that_is_given_later_is_used(run: Run):
-    run.rights.missing = "list"
-    run.start()
-    await eventually(lambda: run.rights.asked > 1)
-    run.rights.missing = ""
-    await eventually(lambda: run.follower.is_known)
-    assert run.follower.reason == ""
 
 
 async def test_a_right_that_is_taken_away_leaves_nothing_known(run: Run):
