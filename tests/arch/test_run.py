@@ -237,18 +237,6 @@ def test_nothing_runs_beside_a_suite_that_runs_alone(main: Callable[..., int], t
     assert main(list(suites), suites=suites, root=tmp_path, beside={"other", "third"}, alone={"alone"}) == 0
 
 
-def test_a_table_shows_several_runs_together(
-    main: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    suites = {"bad": suite("bad", tests=MIXED, folder=tmp_path), "good": suite("good", tests=PASSING, folder=tmp_path)}
-    for name in suites:
-        main([name], suites=suites, root=tmp_path)
-    capfd.readouterr()
-    status = main(["--table", *suites], suites=suites, root=tmp_path)
-    lines = capfd.readouterr().out.splitlines()
-    assert (status, lines[-2], lines[-1].split(" in ")[0]) == (1, "failed: bad", "==== 3 passed, 1 failed, 1 skipped")
-
-
 def test_each_folder_of_tests_is_in_a_tier(program: ModuleType, root: Path):
     commands = [command for tier in program.TIERS.values() for name in tier for command in program.SUITES[name]]
     folders = {"/".join(each.split("/")[:2]) for command in commands for each in command if each.startswith("tests/")}

@@ -1,10 +1,17 @@
-"""Long texts that cost a program much if its expressions are slow, and the measure of what they cost."""
+"""Any JSON, long texts that cost a program much if its expressions are slow, and the measure of what they cost."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
+from hypothesis import strategies as st
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
 PIECES = (
     "A", "1", "A ", '"', '"a" ', "'", "{", "{a", "}", "/", "a/", "a.", "a-", "\n", "spec.a", "spec.a[", "pods: ",
     "by pod ", "used by ", "jupyter-", "jupyter-x ", "hub/", "claim-", "claim-a-", "0/1 nodes are available", " in 1h",

@@ -23,13 +23,9 @@ from gpuspawner.core.cluster.model import (
     PriorityClass,
     Taint,
 )
+from tests.unit.hostile import JSON
 
 GIB = 1 << 30
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
-    max_leaves=8,
-)
 SELECTOR = JSON | st.fixed_dictionaries({"matchLabels": JSON, "matchExpressions": JSON | st.lists(JSON)})
 SPREAD = st.fixed_dictionaries(
     {"whenUnsatisfiable": st.just("DoNotSchedule"), "labelSelector": SELECTOR, "maxSkew": JSON}

@@ -18,13 +18,9 @@ from gpuspawner.core.cluster.dra import (
     decode_resource_claim,
     decode_resource_slice,
 )
+from tests.unit.hostile import JSON
 
 TYPE = "gpu.nvidia.com/type"
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=12,
-)
 
 
 def has(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

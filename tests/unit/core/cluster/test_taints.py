@@ -30,8 +30,3 @@ def tainted(*keys: str, effect: str = "NoSchedule") -> Node:
 )
 def test_a_node_takes_servers_or_is_reserved_or_will_take_them(node: Node, takes: bool, reserved: bool):
     assert (accepts_pods(node, (GPU,)), is_reserved_for_others(node, (GPU,))) == (takes, reserved)
-
-
-def test_a_cordon_can_be_tolerated_as_a_taint():
-    everything = (Toleration(operator="Exists"),)
-    assert accepts_pods(Node(name="n", unschedulable=True), everything)

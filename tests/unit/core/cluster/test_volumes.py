@@ -121,24 +121,6 @@ def test_without_the_volumes_only_attachments_count():
     assert cluster(volumes, pod("p", "a", node="n")).get_requested("n")[RESOURCE] == 2
 
 
-def test_the_order_in_which_the_cluster_is_learned_does_not_matter():
-    volumes = collect(limits=[limit("n", 3)], disks=ABC, attached=[attachment("c")])
-    found = []
-    for order in permutations(range(4)):
-        occupancy = Occupancy()
-        steps = (
-            lambda known=occupancy: known.put_node(NODE),
-            lambda known=occupancy: known.put_volumes(volumes),
-            lambda known=occupancy: known.put_pod(pod("p", "a", node="n")),
-            lambda known=occupancy: known.put_pod(pod("q", "a", "b", node="n")),
-        )
-        for number in order:
-            steps[number]()
-        occupancy.remove_pod("hub", "q")
-        found.append(occupancy.get_free("n")[RESOURCE])
-    assert found == [1] * 24
-
-
 def test_volumes_and_devices_that_a_node_holds_count_in_any_order():
     """Of a resource that a DRA driver publishes only claims hold something, whatever its pods request."""
     gpu, volumes = "nvidia.com/gpu", collect(limits=[limit("n", 3)], disks=ABC, attached=[attachment("c")])
@@ -159,12 +141,6 @@ def test_volumes_and_devices_that_a_node_holds_count_in_any_order():
             ]
         found.append(amounts)
     assert found == [[{gpu: 1, RESOURCE: 2}, {gpu: 1, RESOURCE: 1}]] * 24
-
-
-def test_limits_and_volumes_that_go_leave_nothing_behind():
-    occupancy = cluster(collect(limits=[limit("n", 1)], disks=ABC), pod("p", "a", node="n"))
-    occupancy.put_volumes(ClusterVolumes())
-    assert (occupancy.nodes, occupancy.get_requested("n")) == ((NODE,), {"pods": 1})
 
 
 def test_places_are_counted_by_the_volumes_that_still_fit():

@@ -28,6 +28,7 @@ from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FORM_FIELD
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from tests.unit.hostile import JSON
 from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of
 
 GIB = 1 << 30
@@ -177,11 +178,6 @@ AVAILABILITIES = st.builds(
 MINUTES = st.none() | st.floats(0.1, 1e6)
 VERDICTS = st.builds(
     Verdict, outcome=st.sampled_from(Outcome), places=COUNTS, ahead=COUNTS, minutes=MINUTES, reason=st.text(max_size=9)
-)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=9), inner, max_size=2),
-    max_leaves=4,
 )
 CHOICES = st.sampled_from([validate({}, FULL), validate({"gpu": "a100", "gpu_count": 8}, FULL)])
 LIVES = st.builds(

@@ -11,6 +11,7 @@ from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType
 from gpuspawner.core.form.fields import format_field_values, restore_fields, try_validate
 from gpuspawner.core.request.field_definitions import FORM_FIELDS, Priority
 from gpuspawner.core.request.selection import Selection, build_options, validate
+from tests.unit.hostile import JSON
 
 GIB = 1 << 30
 HOUR_S = 60 * 60
@@ -175,11 +176,6 @@ def test_a_value_that_no_user_can_have_picked_is_not_quoted(junk: object):
     assert notices == {"cpu": "Your last number of CPUs is no longer offered: 2 is filled in."}
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
 OPTIONS = st.dictionaries(st.sampled_from(["v", "preset", *FORM_FIELDS]) | st.text(max_size=5), JSON, max_size=7)
 
 

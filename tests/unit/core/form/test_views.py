@@ -10,7 +10,3 @@ def test_bounds_are_as_the_field_holds_them():
     assert build_number_view(bounds, format_cpu) == NumberView(
         min="0.5", max="32", step="0.25", default="2", guarantee=0.5
     )
-
-
-def test_without_bounds_there_is_no_field():
-    assert build_number_view(None, str) is None

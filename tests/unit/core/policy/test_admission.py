@@ -19,6 +19,7 @@ from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.pod_requirements import place
 from gpuspawner.settings import Settings
+from tests.unit.hostile import JSON
 from tests.unit.hub.conftest import SETTINGS
 
 PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
@@ -29,10 +30,6 @@ def everything(catalog: Catalog) -> Allowance:
     return Allowance(full_catalog=catalog, person=Person(name=""))
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-)
 FIELDS = st.sampled_from(["v", "preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "profile", "x"])
 
 

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, find_newest_event, parse_events
 from tests.unit.core.starts import event
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
+from tests.unit.hostile import JSON
 
 
 @pytest.mark.parametrize(

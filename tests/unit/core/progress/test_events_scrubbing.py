@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.progress.events import scrub_event, scrub_refusal
-from tests.unit.core.progress.test_events import JSON
 from tests.unit.core.starts import event
+from tests.unit.hostile import JSON
 
 
 @pytest.mark.parametrize(

@@ -193,16 +193,7 @@ def test_an_image_that_could_be_had_after_all_ends_nothing():
             pod(node="n", phase="Failed", reason="UnexpectedAdmissionError", message="no healthy devices"),
             "device_unhealthy",
         ),
-        (pod(node="n", phase="Failed", reason="OutOfnvidia.com/gpu"), "rejected_by_node"),
         (pod(node="n", containers=[container(waits("InvalidImageName"))]), "invalid_image"),
-        (
-            pod(node="n", containers=[container(waits("CrashLoopBackOff"), last=ended("OOMKilled", 137), restarts=1)]),
-            "out_of_memory",
-        ),
-        (
-            pod(node="n", containers=[container(waits("CrashLoopBackOff"), last=ended("Error", 1), restarts=3)]),
-            "crashed",
-        ),
         (pod(node="n", conditions={"DisruptionTarget": {"reason": "PreemptionByScheduler"}}), "preempted"),
     ],
 )

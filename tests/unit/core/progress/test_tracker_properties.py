@@ -15,8 +15,8 @@ from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlac
 from gpuspawner.core.progress.tracker import Tracker
 from gpuspawner.core.text.i18n import use_language
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.unit.core.progress.test_events import JSON
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
+from tests.unit.hostile import JSON
 from tests.unit.pseudo import PSEUDO, bare
 
 OTHER = "zaphod"

@@ -48,16 +48,67 @@ def found(wanted: Selection, fits: Callable[[Selection], bool], **options: Any) 
     return [{n: getattr(c, n) for n in names if getattr(c, n) != getattr(wanted, n)} for c in choices]
 
 
-def test_the_most_gpus_that_fit_come_first():
-    assert found(WANTED, lambda choice: choice.gpu_count <= 5 and choice.gpu == "a100") == [{"gpu_count": 5}]
+SHARING = replace(WANTED, shared_memory_bytes=48 * GIB)
+SHARING_MORE = replace(WANTED, shared_memory_bytes=48 * GIB + 1)
 
 
-def test_the_most_cpu_that_fits_is_found():
-    assert found(WANTED, lambda choice: choice.cpu_millis <= 7300)[0] == {"cpu_millis": 7000}
-
-
-def test_the_most_memory_that_fits_is_found():
-    assert found(WANTED, lambda choice: choice.memory_bytes <= 63 * GIB) == [{"memory_bytes": 63 * GIB}]
+@pytest.mark.parametrize(
+    ("wanted", "fits", "expected"),
+    [
+        pytest.param(WANTED, lambda each: False, [], id="nothing"),
+        pytest.param(WANTED, lambda each: each.gpu_count <= 5 and each.gpu == "a100", [{"gpu_count": 5}], id="GPUs"),
+        pytest.param(WANTED, lambda each: each.memory_bytes <= 63 * GIB, [{"memory_bytes": 63 * GIB}], id="memory"),
+        pytest.param(
+            Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB),
+            lambda each: each.cpu_millis < 8000,
+            [{"cpu_millis": 7500}],
+            id="CPU without a GPU",
+        ),
+        pytest.param(
+            WANTED,
+            lambda each: each.gpu_count < 8 or each.gpu == "h100" or each.memory_bytes < 10 * GIB,
+            [{"gpu_count": 7}, {"memory_bytes": 9 * GIB}, {"gpu": "h100", "gpu_count": 4}],
+            id="one change each, in order",
+        ),
+        pytest.param(
+            WANTED,
+            lambda each: each.cpu_millis <= 2000 and each.memory_bytes <= 8 * GIB,
+            [{"cpu_millis": 2000, "memory_bytes": 8 * GIB}],
+            id="CPU and memory where one is not enough",
+        ),
+        pytest.param(WANTED, lambda each: each.gpu == "t4", [{"gpu": "t4", "gpu_count": 4}], id="the most of a type"),
+        pytest.param(
+            WANTED,
+            lambda each: each.gpu == "a100" and each.gpu_count <= 2 and each.cpu_millis <= 4000,
+            [{"gpu_count": 2, "cpu_millis": 4000}],
+            id="fewer GPUs with less CPU",
+        ),
+        pytest.param(
+            replace(WANTED, cpu_millis=None, memory_bytes=None, gpu_count=1),
+            lambda each: each.gpu == "h100",
+            [{"gpu": "h100"}],
+            id="no amounts that are left to KubeSpawner",
+        ),
+        pytest.param(
+            SHARING, lambda each: each.memory_bytes <= 50 * GIB, [{"memory_bytes": 50 * GIB}], id="shared memory fits"
+        ),
+        pytest.param(SHARING, lambda each: each.memory_bytes <= 40 * GIB, [], id="shared memory does not fit"),
+        pytest.param(
+            SHARING,
+            lambda each: each.memory_bytes <= 48 * GIB and each.cpu_millis <= 2000,
+            [{"cpu_millis": 2000, "memory_bytes": 48 * GIB}],
+            id="as much memory as is shared",
+        ),
+        pytest.param(
+            SHARING_MORE, lambda each: each.memory_bytes <= 49 * GIB, [{"memory_bytes": 49 * GIB}], id="the next step"
+        ),
+        pytest.param(SHARING_MORE, lambda each: each.memory_bytes <= 48 * GIB, [], id="no step below"),
+    ],
+)
+def test_what_fits_is_changed_as_little_as_possible(
+    wanted: Selection, fits: Callable[[Selection], bool], expected: list[dict[str, object]]
+):
+    assert found(wanted, fits) == expected
 
 
 def test_another_type_has_at_least_the_memory_before_it_has_less():
@@ -130,57 +181,6 @@ def test_a_type_whose_servers_end_sooner_is_not_among_the_choices():
     for run_time_s, is_one in ((None, True), (3600, True), (7200, False)):
         others = list_other_types(replace(WANTED, run_time_s=run_time_s), catalog)
         assert ("h100" in {gpu.slug for gpu in others}) is is_one
-
-
-def test_single_changes_are_ordered_and_cut_off():
-    def fits(choice: Selection) -> bool:
-        return choice.gpu_count < 8 or choice.gpu == "h100" or choice.memory_bytes < 10 * GIB
-
-    assert found(WANTED, fits, limit=2) == [{"gpu_count": 7}, {"memory_bytes": 9 * GIB}]
-
-
-def test_cpu_and_memory_are_both_lowered_where_one_is_not_enough():
-    choices = found(WANTED, lambda choice: choice.cpu_millis <= 2000 and choice.memory_bytes <= 8 * GIB)
-    assert choices == [{"cpu_millis": 2000, "memory_bytes": 8 * GIB}]
-
-
-def test_memory_stays_as_large_as_the_shared_memory_that_is_a_part_of_it():
-    sharing = replace(WANTED, shared_memory_bytes=48 * GIB)
-    assert found(sharing, lambda choice: choice.memory_bytes <= 50 * GIB) == [{"memory_bytes": 50 * GIB}]
-    assert found(sharing, lambda choice: choice.memory_bytes <= 40 * GIB) == []
-    both = found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB and choice.cpu_millis <= 2000)
-    assert both == [{"cpu_millis": 2000, "memory_bytes": 48 * GIB}]
-
-
-def test_memory_that_is_a_little_larger_than_its_part_is_on_its_own_steps():
-    sharing = replace(WANTED, shared_memory_bytes=48 * GIB + 1)
-    assert found(sharing, lambda choice: choice.memory_bytes <= 49 * GIB) == [{"memory_bytes": 49 * GIB}]
-    assert found(sharing, lambda choice: choice.memory_bytes <= 48 * GIB) == []
-
-
-def test_a_type_with_a_smaller_count_is_offered_with_fewer_gpus():
-    assert found(WANTED, lambda choice: choice.gpu == "t4") == [{"gpu": "t4", "gpu_count": 4}]
-
-
-def test_fewer_gpus_take_less_cpu_and_memory_where_they_must():
-    def fits(choice: Selection) -> bool:
-        return choice.gpu == "a100" and choice.gpu_count <= 2 and choice.cpu_millis <= 4000
-
-    assert found(WANTED, fits) == [{"gpu_count": 2, "cpu_millis": 4000}]
-
-
-def test_nothing_is_returned_where_nothing_fits():
-    assert found(WANTED, lambda _choice: False) == []
-
-
-def test_a_server_without_a_gpu_takes_less():
-    wanted = Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB)
-    assert found(wanted, lambda choice: choice.cpu_millis < 8000) == [{"cpu_millis": 7500}]
-
-
-def test_amounts_that_are_left_to_kubespawner_are_not_changed():
-    wanted = replace(WANTED, cpu_millis=None, memory_bytes=None, gpu_count=1)
-    assert found(wanted, lambda _choice: True, limit=1) == [{"gpu": "h100"}]
 
 
 @pytest.mark.parametrize("steps", [1, 7, 1000, 10**6])
