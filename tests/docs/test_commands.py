@@ -83,17 +83,3 @@ def test_there_are_calls_in_the_pages():
     assert len(UPGRADES) >= 6
     assert len(found("gpuspawner")) >= 5
     assert len(found("make")) >= 10
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("$ gpuspawner check a.yaml  # first\n", [["check", "a.yaml"]]),
-        ("helm get values jhub | gpuspawner check - > out.txt\n", [["check", "-"]]),
-        ("gpuspawner check \\\n  -f a.yaml && gpuspawner doctor 2>&1\n", [["check", "-f", "a.yaml"], ["doctor"]]),
-        ("NO_COLOR=1 .venv/bin/gpuspawner inventory\n", [["inventory"]]),
-        ("pip install gpuspawner\n", []),
-    ],
-)
-def test_calls_are_found(text: str, expected: list[list[str]]):
-    assert list(calls(text, "gpuspawner")) == expected

@@ -10,7 +10,6 @@ from docsite.markdown import Block
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
-from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
 from gpuspawner.settings import Settings
 from tests.docs.support.pages import examples
@@ -48,8 +47,3 @@ def test_the_rules_take_a_choice(block: Block, catalog: Catalog):
 
 def test_there_are_choices_in_the_pages():
     assert len(EXAMPLES) >= 4
-
-
-def test_a_choice_that_is_wrong_is_found(catalog: Catalog):
-    with pytest.raises(SelectionError):
-        validate({"image": "pytorch", "gpus": 1}, catalog)

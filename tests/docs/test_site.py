@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup, Tag
 
 from docsite.__main__ import build
-from tests.docs.support.pages import ROOT
 
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "srcset"}
 
@@ -78,36 +73,6 @@ def test_a_search_shows_decisions_and_files_after_other_pages(site: Path):
 def test_what_the_repository_shows_is_a_page(html: dict[Path, BeautifulSoup]):
     names = {page.name for page in html}
     assert {"rbac.yaml.html", "contributing.html", "changelog.html"} <= names
-
-
-def test_a_broken_link_is_an_error(tmp_path: Path):
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "index.md").write_text("# Home\n\n[nowhere](../nothing.md)\n")
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    kept = {key: settings[key] for key in ("site_name", "theme", "plugins", "markdown_extensions", "validation")}
-    config = tmp_path / "mkdocs.yml"
-    config.write_text(
-        yaml.safe_dump(kept | {"docs_dir": str(docs), "hooks": [str(ROOT / "docsite/repository_pages.py")]})
-    )
-    answer = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "--config-file",
-            str(config),
-            "--site-dir",
-            str(tmp_path / "out"),
-        ],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (answer.returncode, "../nothing.md" in answer.stderr) == (1, True)
 
 
 def _target(tag: Tag) -> str:

@@ -17,7 +17,6 @@ import yaml
 from docsite.markdown import Block
 from gpuspawner.cli.main import main
 from gpuspawner.cli.values.helm_values import load_values
-from gpuspawner.hub.startup import check_config
 from tests.docs.support.pages import ROOT, examples
 from tests.helm.support import chart
 
@@ -82,12 +81,6 @@ def test_a_block_is_values_or_objects_or_says_what_it_is(block: Block):
     assert kind_of(block, read(block)) != ""
 
 
-@pytest.mark.parametrize("block", VALUES)
-def test_gpuspawner_takes_an_example_as_it_stands(block: Block, tmp_path: Path):
-    # Files that are mounted into the hub's pod are not here.
-    check_config(merged(block, tmp_path).get("hub", {}).get("config", {}), with_files=False)
-
-
 @pytest.mark.skipif(not chart.IS_THERE, reason=chart.MISSING)
 @pytest.mark.parametrize("block", VALUES)
 def test_the_chart_takes_an_example(block: Block, tmp_path: Path):
@@ -133,19 +126,3 @@ def test_there_are_values_in_the_pages():
 )
 def test_there_is_an_example_of_each_setting(setting: str):
     assert any(f"'{setting}':" in repr(read(example.values[0])) for example in VALUES)
-
-
-@pytest.mark.parametrize(
-    ("text", "mark", "kind"),
-    [
-        ("hub: {}\n", "", "values"),
-        ("hub: {}\ngpus: {}\n", "", ""),
-        ("{apiVersion: v1, kind: Pod}\n", "", "manifest"),
-        ("- 1\n", "", ""),
-        ("- 1\n", "yaml: a list of KubeSpawner", "other"),
-        ("- 1\n", "yaml:", ""),
-    ],
-)
-def test_a_block_that_is_none_of_these_is_found(text: str, mark: str, kind: str):
-    block = Block(language="yaml", text=text, mark=mark, line=1)
-    assert kind_of(block, read(block)) == kind

@@ -12,13 +12,10 @@ import yaml
 
 from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.accelerators import AMD_PRODUCT, GFD_PRODUCT, GKE_ACCELERATOR, INTEL_PRODUCT
-from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.value_types import list_keys
-from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from tests.helm.support import chart
-from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section, snippets
+from tests.helm.support.files import BASE, FOLDER, OVERLAYS, VALUES, documents, section
 
 TABLE = build_accelerator_table({})
 SETTINGS_FILES = (BASE, *OVERLAYS)
@@ -53,8 +50,6 @@ SAID_BY_OTHERS = {
 MIG_PRODUCT = re.compile(r"nvidia\.com/mig-(?P<profile>\d+g\.\d+gb)\.product")
 # A name with a registry, and a tag that stays what it is: it has a version or a date.
 IMAGE = re.compile(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9./-]+:[\w.-]*\d+[.-]\d+[\w.-]*")
-GPU_KEYS = [key.alias or name for name, key in list_keys(GPUType).items()]
-ORDER = [*(key for key in GPU_KEYS if key not in {"enabled", "order"}), "enabled", "order"]
 
 
 def said(path: Path) -> dict[str, Any]:
@@ -81,20 +76,6 @@ def is_known(key: str, value: str) -> bool:
 @EACH
 def test_every_label_is_set_by_a_known_component(path: Path):
     assert [label for label in labels(path) if not is_known(*label)] == []
-
-
-@pytest.mark.parametrize(
-    "label",
-    [
-        (GFD_PRODUCT, "NVIDIA-A100"),
-        (GKE_ACCELERATOR, "nvidia-a100"),
-        ("nvidia.com/mig-1g.10gb.product", "NVIDIA-A100-SXM4-80GB-MIG-1g.5gb"),
-        ("kubernetes.azure.com/scalesetpriority", "Spot"),
-        ("cloud.google.com/gke-accelerators", "nvidia-l4"),
-    ],
-)
-def test_a_label_that_no_component_sets_is_seen(label: tuple[str, str]):
-    assert not is_known(*label)
 
 
 @EACH
@@ -162,15 +143,6 @@ def test_shares_and_slices_are_one_for_a_server(path: Path):
 
 
 @EACH
-def test_keys_stand_in_the_same_order_everywhere(path: Path):
-    text = yaml.safe_load(path.read_text())
-    found = [list(section(text)), *(list(entry) for entry in section(text).get("gpus", {}).values())]
-    expected = [[key for key in SETTING_TRAITS if key in found[0]]]
-    expected += [[key for key in ORDER if key in entry] for entry in found[1:]]
-    assert found == expected
-
-
-@EACH
 def test_entries_stand_as_they_are_shown(path: Path):
     text = section(yaml.safe_load(path.read_text()))
     orders = {
@@ -204,23 +176,6 @@ def test_values_in_comments_are_values_of_the_chart(path: Path):
     assert [problem for each in found for problem in each if "is a required property" not in problem] == []
 
 
-def test_snippets_are_found():
-    lines = [
-        "# Words.",
-        "#",
-        "#     a:",
-        "#       - 1",
-        "#",
-        "#     b: 2",
-        "#",
-        "# More.",
-        "#",
-        "#     kubectl get nodes",
-    ]
-    text = "\n".join([*lines, "key:", "  #     c: 3", ""])
-    assert list(snippets(text)) == ["a:\n  - 1\n\nb: 2", "c: 3"]
-
-
 def test_the_files_hold_the_snippets_they_announce():
     assert {path.stem: len(documents(path)) for path in VALUES if documents(path)} == {
         "amd": 1,
@@ -229,11 +184,6 @@ def test_the_files_hold_the_snippets_they_announce():
         "kueue": 5,
         "time-slicing": 1,
     }
-
-
-@pytest.mark.parametrize("path", [*VALUES, FOLDER / "Dockerfile"], ids=lambda path: path.stem)
-def test_lines_can_be_read_without_scrolling(path: Path):
-    assert [line for line in path.read_text().splitlines() if len(line) > 128] == []
 
 
 def test_the_header_of_the_rights_counts_them():

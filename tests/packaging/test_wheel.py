@@ -92,11 +92,6 @@ def test_a_minified_style_sheet_has_the_same_rules(wheel: Path, name: str):
     assert rules(copy) == rules((ROOT / "templates" / name).read_text())
 
 
-def test_space_before_a_colon_makes_another_rule():
-    assert rules("a { & :is( b, c ) > d { color: red; } /* e */ }\n") == rules("a{& :is(b,c)>d{color:red}}")
-    assert rules("a { & :hover {} }") != rules("a{&:hover{}}")
-
-
 def test_the_source_archive_holds_the_scripts_as_they_are_written(sdist: Path):
     with tarfile.open(sdist) as archive:
         (member,) = (each for each in archive.getmembers() if each.name.endswith("/templates/form.js"))

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, QUOTA_DENIED_S, QUOTA_RETRY_S, ResourceQuotas
 from tests.unit.clocks import Clock
-from tests.unit.kube.list_server import ListServer, serve
+from tests.unit.kube.list_server import ListServer
 
 PATH = "/api/v1/namespaces/hub/resourcequotas"
 FOUR = {"status": {"hard": {"requests.nvidia.com/gpu": "4"}, "used": {"requests.nvidia.com/gpu": "1"}}}
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ListServer]:
-    async with serve() as answering:
-        answering.objects[PATH] = [FOUR]
-        yield answering
-
-
-@pytest.fixture
-async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
-    async with ApiClient(Configuration(host=server.url)) as client:
-        yield CoreV1Api(client)
+def server(server: ListServer) -> ListServer:
+    server.objects[PATH] = [FOUR]
+    return server
 
 
 async def test_a_namespace_without_quotas_has_none(api: CoreV1Api):

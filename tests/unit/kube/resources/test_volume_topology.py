@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
 from gpuspawner.kube.resources.volume_topology import (
@@ -18,24 +17,12 @@ from gpuspawner.kube.resources.volume_topology import (
     VolumeTopology,
 )
 from tests.unit.clocks import Clock
-from tests.unit.kube.list_server import ListServer, serve
+from tests.unit.kube.list_server import ListServer
 
 CLAIM = "/api/v1/namespaces/hub/persistentvolumeclaims/claim-ada"
 VOLUME = "/api/v1/persistentvolumes/pv-1"
 ZONE = "topology.kubernetes.io/zone"
 ASKS = PodConstraints(unread_claims=("claim-ada",))
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ListServer]:
-    async with serve() as answering:
-        yield answering
-
-
-@pytest.fixture
-async def api(server: ListServer) -> AsyncIterator[CoreV1Api]:
-    async with ApiClient(Configuration(host=server.url)) as client:
-        yield CoreV1Api(client)
 
 
 def claim(*, modes: tuple[str, ...] = ("ReadWriteOnce",), **metadata: Any) -> dict[str, Any]:
