@@ -8,36 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.kube.watch.object_caches import MAX_CHANGES_AT_ONCE, ObjectKey, replace_objects
-
-
-class Kept:
-    """A cache that keeps numbers by name, and counts its changes."""
-
-    def __init__(self) -> None:
-        self.objects: dict[ObjectKey, tuple[ObjectKey, int]] = {}
-        self.changes = 0
-
-    def decode(self, raw: object) -> tuple[ObjectKey, int] | None:
-        raise NotImplementedError
-
-    def put(self, value: tuple[ObjectKey, int]) -> None:
-        self.changes += 1
-        self.objects[value[0]] = value
-
-    def drop(self, key: ObjectKey) -> None:
-        self.changes += 1
-        del self.objects[key]
-
-    def list_values(self) -> list[tuple[ObjectKey, int]]:
-        return list(self.objects.values())
-
-    def make_key(self, value: tuple[ObjectKey, int]) -> ObjectKey:
-        return value[0]
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        return {name: number for (_, name), (_, number) in self.objects.items()}
+from gpuspawner.kube.watch.object_caches import MAX_CHANGES_AT_ONCE, replace_objects
+from tests.unit.kube.watch.kept import Kept
 
 
 async def replace(cache: Kept, numbers: dict[str, int]) -> None:
@@ -52,7 +24,7 @@ async def test_afterwards_the_cache_holds_what_the_list_had(before: dict[str, in
     cache = Kept()
     await replace(cache, before)
     await replace(cache, after)
-    assert cache.numbers == after
+    assert {name: number for (_, name), (_, number) in cache.objects.items()} == after
 
 
 async def test_equal_objects_are_left_alone():

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.kube.client.api_requests import APIUnavailableError
-from gpuspawner.kube.watch.object_caches import ObjectKey, find_object_key
 from gpuspawner.kube.watch.watch import (
     IDLE_GAP_S,
     MAX_SILENT_WATCHES,
@@ -21,6 +19,7 @@ from gpuspawner.kube.watch.watch import (
     WatchedResource,
     WatchTiming,
 )
+from tests.unit.kube.watch.kept import Kept
 from tests.unit.kube.watch_server import (
     CUT,
     HANG,
@@ -34,36 +33,6 @@ from tests.unit.kube.watch_server import (
 
 TIMING = {"answer_s": 5, "watch_s": 10, "grace_s": 5, "settle_s": 0.02, "batch_s": 0.02}
 SELECTOR = "status.phase!=Succeeded"
-
-
-class Kept:
-    """A target that keeps each pod's name and node."""
-
-    def __init__(self) -> None:
-        self.objects: dict[ObjectKey, tuple[ObjectKey, str]] = {}
-        self.puts = 0
-
-    def decode(self, raw: Any) -> tuple[ObjectKey, str] | None:
-        key = find_object_key(raw)
-        assert key is not None
-        return None if raw["status"]["phase"] == "Failed" else (key, raw["spec"]["nodeName"])
-
-    def put(self, value: tuple[ObjectKey, str]) -> None:
-        self.puts += 1
-        self.objects[value[0]] = value
-
-    def drop(self, key: ObjectKey) -> None:
-        self.objects.pop(key, None)
-
-    def list_values(self) -> list[tuple[ObjectKey, str]]:
-        return list(self.objects.values())
-
-    def make_key(self, value: tuple[ObjectKey, str]) -> ObjectKey:
-        return value[0]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(name for _, name in self.objects)
 
 
 class Followed:
@@ -153,7 +122,7 @@ async def test_the_next_watch_begins_after_the_last_event(followed: Followed, cl
     await followed.watch.stream()
     await followed.watch.stream()
     assert since(cluster) == [str(cluster.version - 1), str(cluster.version)]
-    assert followed.target.puts == 4
+    assert followed.target.changes == 4
 
 
 async def test_the_next_watch_begins_after_a_bookmark(followed: Followed, cluster: WatchServer):
