@@ -20,42 +20,35 @@ def left(*quotas: Any) -> dict[str, int] | None:
     return None if found is None else dict(found.left)
 
 
-def test_a_limit_that_was_lowered_below_what_is_used_leaves_nothing():
-    assert left(quota({GPU: "2"}, {GPU: "3"})) == {GPU: 0}
-
-
-def test_amounts_are_in_millicores_and_bytes():
-    hard = {"limits.cpu": "4", "requests.cpu": "2500m", "limits.memory": "1Gi", "requests.memory": "1G"}
-    used = {"limits.cpu": "500m"}
-    assert left(quota(hard, used)) == {
-        "limits.cpu": 3500,
-        "requests.cpu": 2500,
-        "limits.memory": 2**30,
-        "requests.memory": 10**9,
-    }
-
-
-def test_short_words_mean_requests_and_pods():
-    assert left(quota({"cpu": "1", "memory": "1Ki", "count/pods": "3"}, {"cpu": "1"})) == {
-        "requests.cpu": 0,
-        "requests.memory": 1024,
-        "pods": 3,
-    }
-
-
-def test_of_several_quotas_the_least_counts():
-    assert left(quota({GPU: "8"}, {GPU: "1"}), quota({GPU: "4", "pods": "9"}, {GPU: "2"})) == {GPU: 2, "pods": 9}
-
-
-def test_a_quota_that_was_just_made_leaves_all_of_it():
-    assert left({"spec": {"hard": {GPU: "8"}}}) == {GPU: 8}
+AMOUNTS = {"limits.cpu": "4", "requests.cpu": "2500m", "limits.memory": "1Gi", "requests.memory": "1G"}
+IN_UNITS = {"limits.cpu": 3500, "requests.cpu": 2500, "limits.memory": 2**30, "requests.memory": 10**9}
+SHORT = {"cpu": "1", "memory": "1Ki", "count/pods": "3"}
 
 
 @pytest.mark.parametrize(
-    "name", ["requests.storage", "persistentvolumeclaims", "secrets", "requests.ephemeral-storage", "services"]
+    ("quotas", "expected"),
+    [
+        pytest.param([quota({GPU: "2"}, {GPU: "3"})], {GPU: 0}, id="less than is used"),
+        pytest.param([quota(AMOUNTS, {"limits.cpu": "500m"})], IN_UNITS, id="millicores and bytes"),
+        pytest.param(
+            [quota(SHORT, {"cpu": "1"})],
+            {"requests.cpu": 0, "requests.memory": 1024, "pods": 3},
+            id="short words for requests and pods",
+        ),
+        pytest.param(
+            [quota({GPU: "8"}, {GPU: "1"}), quota({GPU: "4", "pods": "9"}, {GPU: "2"})],
+            {GPU: 2, "pods": 9},
+            id="the least of several",
+        ),
+        pytest.param([{"spec": {"hard": {GPU: "8"}}}], {GPU: 8}, id="just made"),
+        *(
+            pytest.param([quota({name: "1"})], None, id=name)
+            for name in ("requests.storage", "persistentvolumeclaims", "secrets", "services")
+        ),
+    ],
 )
-def test_what_no_server_takes_is_left_out(name: str):
-    assert left(quota({name: "1"})) is None
+def test_a_quota_leaves_what_is_not_used_of_what_servers_take(quotas: list[Any], expected: dict[str, int] | None):
+    assert left(*quotas) == expected
 
 
 @pytest.mark.parametrize(
