@@ -143,16 +143,6 @@ def test_shares_and_slices_are_one_for_a_server(path: Path):
 
 
 @EACH
-def test_entries_stand_as_they_are_shown(path: Path):
-    text = section(yaml.safe_load(path.read_text()))
-    orders = {
-        part: [entry["order"] for entry in text.get(part, {}).values() if "order" in entry]
-        for part in ("images", "gpus", "presets")
-    }
-    assert orders == {part: sorted(found) for part, found in orders.items()}
-
-
-@EACH
 def test_every_entry_that_is_shown_has_its_place(path: Path):
     text = section(yaml.safe_load(path.read_text()))
     entries = [

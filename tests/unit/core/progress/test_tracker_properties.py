@@ -175,14 +175,6 @@ def test_no_other_user_is_named(sights: list[Sight]):
         assert f"jupyter-{OTHER}" not in str(report.raw_event)
 
 
-@pytest.mark.parametrize("raw", STARTING)
-@pytest.mark.parametrize("known", KNOWN)
-def test_what_an_event_says_of_others_is_in_no_report(raw: Json, known: tuple[str, str, str]):
-    for report in Tracker().observe(Facts(pod=raw, events=[event(*known)], since_s=40.0)):
-        assert OTHER not in report.sentence
-        assert f"jupyter-{OTHER}" not in str(report.raw_event)
-
-
 TROUBLED = tuple(
     pod(node="n", containers=[container(state, last=last, restarts=3)])
     for state, last in (
@@ -248,10 +240,3 @@ def test_whatever_the_api_sends_something_can_be_said(sights: list[tuple[Any, An
     progress = Tracker()
     said = [progress.observe(Facts(pod=raw, events=events, since_s=at)) for raw, events, at in sights]
     assert all(len(new) <= 3 for new in said)
-
-
-def test_the_image_that_the_person_has_chosen_is_named():
-    own = pod(node="n", containers=[container(waits("ContainerCreating"))])
-    pulling = event("kubelet", "Pulling", f'Pulling image "{IMAGE}"')
-    (report,) = Tracker().observe(Facts(pod=own, events=[pulling]))
-    assert IMAGE in report.sentence
