@@ -57,6 +57,7 @@ SHARING_MORE = replace(WANTED, shared_memory_bytes=48 * GIB + 1)
     [
         pytest.param(WANTED, lambda each: False, [], id="nothing"),
         pytest.param(WANTED, lambda each: each.gpu_count <= 5 and each.gpu == "a100", [{"gpu_count": 5}], id="GPUs"),
+        pytest.param(WANTED, lambda each: each.cpu_millis <= 7300, [{"cpu_millis": 7000}], id="CPU"),
         pytest.param(WANTED, lambda each: each.memory_bytes <= 63 * GIB, [{"memory_bytes": 63 * GIB}], id="memory"),
         pytest.param(
             Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB),
