@@ -120,18 +120,6 @@ def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:
     return policy is None or all(policy.admits(person, "gpu", each.slug) for each in (gpu, *gpu.members))
 
 
-def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs of a type the user's other servers use.
-
-    GPUs of unknown type count as GPUs of every type. GPUs of a combined type count as GPUs of each of its members.
-
-    :param slug: slug of the type.
-    :param catalog: the catalog without any user's limits.
-    :param usage: what other servers use, and what ResourceQuotas leave.
-    """
-    return sum(each.count for each in _list_holders(slug, catalog, usage=usage))
-
-
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
     """Yield pairs of a GPU type and its limits in a rule.
 
