@@ -261,6 +261,9 @@ async def check_profile_options(
     except RefusedProfile as error:
         problem = Problem(field=PROFILE, code=error.code, message=error.jupyterhub_message)
         raise SelectionError(problem) from error
+    except Exception as error:  # noqa: BLE001 - a pre_spawn_hook may set what KubeSpawner needs for the pod
+        spawner.log.warning("Only a start checks the profile of %s: %r", private_api.get_log_name(spawner), error)
+        return
     if pod is not None:
         await spawner.admission.admit_pod(spawner, pod.read_candidate(offer.catalog), offer=offer, is_start=False)
 

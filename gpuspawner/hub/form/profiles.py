@@ -223,9 +223,11 @@ class ProfileCards:
             return replace(view, outlook=_format_verdict(await kept.judge(spawner, offer)))
         except RefusedProfile as error:
             return replace(view, outlook=_make_refusal(error.jupyterhub_message))
-        except Exception:  # log any exception: the form must also open if the pod of one profile cannot be built
-            spawner.log.exception("Cannot predict whether the profile %s starts", quote(card.slug))
-            reason = gettext("The hub cannot build this server. Pick something else, or ask an admin.")
+        except Exception as error:  # noqa: BLE001 - a pre_spawn_hook may set what KubeSpawner needs for the pod
+            spawner.log.warning("Cannot predict whether the profile %s starts: %r", quote(card.slug), error)
+            reason = gettext(
+                "The hub cannot tell what this server gets. If it does not start, pick something else, or ask an admin."
+            )
             return replace(view, outlook=VerdictView(outcome=Outcome.UNKNOWN.value, sentence=reason))
 
     async def _build_pod(

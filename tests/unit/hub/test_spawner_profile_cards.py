@@ -152,6 +152,18 @@ async def test_a_wrong_choice_is_refused_in_words(make_spawner: MakeSpawner, fie
         assert (await show(spawner))["a100"] == ("", f"Error: {error}")
 
 
+async def test_a_profile_starts_whose_pod_only_a_hook_makes_complete(make_spawner: MakeSpawner):
+    def set_mounts(own: GPUSpawner) -> None:
+        own.volume_mounts = [{"name": "home", "mountPath": "/home", "subPath": "u/07"}]
+
+    mounts = [{"name": "home", "mountPath": "/home", "subPath": "u/{last_digits_of_uid}"}]  # no name of KubeSpawner's
+    spawner = make(make_spawner, volume_mounts=mounts, pre_spawn_hook=set_mounts)
+    options = await send(spawner, profile="cpu")
+    assert options == {"profile": "cpu"}
+    pod: Any = await start(spawner, options)
+    assert pod["spec"]["containers"][0]["volumeMounts"][0]["subPath"] == "u/07"
+
+
 POLICY = {"policy": {"default": {"max_gpus": 2, "cpu": {"max": 4}}}}
 
 

@@ -146,7 +146,11 @@ async def test_the_cards_fields_are_those_of_kubespawners_form(make_spawner: Mak
         ),
         pytest.param(
             {"kubespawner_override": {"mem_limit": ["no", "amount"]}},
-            ("", "The hub cannot build this server. Pick something else, or ask an admin."),
+            (
+                "",
+                "The hub cannot tell what this server gets. If it does not start, "
+                "pick something else, or ask an admin.",
+            ),
             id="wrong",
         ),
     ],
