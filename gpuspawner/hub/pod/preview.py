@@ -61,11 +61,13 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
 def _drop_functions(duplicate: HubSpawner) -> None:
     """Remove the admin's functions, such as hooks, from a copy of a spawner, because they may have side effects.
 
-    The pod's environment and arguments, which do not affect scheduling, become empty.
+    The pod's environment, arguments and volume mounts, which do not affect scheduling, become empty.
     """
     kind, values = type(duplicate), private_api.get_trait_values(duplicate)
     functions = [name for name, value in values.items() if callable(value)]
     values |= {name: None for name in functions if getattr(kind, name).metadata.get("config")}
+    # A hub's pre_spawn_hook may expand names in mounts that KubeSpawner does not know, and fails to expand.
+    values["volume_mounts"] = type(values.get("volume_mounts", []))()
     duplicate.get_env, duplicate.get_args = dict, list
 
 

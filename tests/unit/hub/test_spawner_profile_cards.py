@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -152,16 +153,36 @@ async def test_a_wrong_choice_is_refused_in_words(make_spawner: MakeSpawner, fie
         assert (await show(spawner))["a100"] == ("", f"Error: {error}")
 
 
-async def test_a_profile_starts_whose_pod_only_a_hook_makes_complete(make_spawner: MakeSpawner):
-    def set_mounts(own: GPUSpawner) -> None:
-        own.volume_mounts = [{"name": "home", "mountPath": "/home", "subPath": "u/07"}]
+def know_team(own: GPUSpawner) -> None:
+    own.extra_pod_config = {"hostname": "of-physics"}
+    own.volume_mounts = [{"name": "home", "mountPath": "/home", "subPath": "u/physics"}]
 
-    mounts = [{"name": "home", "mountPath": "/home", "subPath": "u/{last_digits_of_uid}"}]  # no name of KubeSpawner's
-    spawner = make(make_spawner, volume_mounts=mounts, pre_spawn_hook=set_mounts)
+
+UNKNOWN_NAME = "u/{team}"
+"""Template with a name that KubeSpawner does not know; a hook replaces it."""
+
+
+@pytest.mark.parametrize(
+    ("traits", "outlook"),
+    [
+        pytest.param(
+            {"volume_mounts": [{"name": "home", "mountPath": "/home", "subPath": UNKNOWN_NAME}]},
+            "Starts now",
+            id="what schedulers ignore",
+        ),
+        pytest.param({"extra_pod_config": {"hostname": UNKNOWN_NAME}}, "The hub cannot tell", id="the rest"),
+    ],
+)
+async def test_a_profile_starts_whose_pod_only_a_hook_makes_complete(
+    make_spawner: MakeSpawner, traits: dict[str, Any], outlook: str
+):
+    spawner = make(make_spawner, pre_spawn_hook=know_team, **traits)
+    assert (await show(spawner))["cpu"][0].startswith(outlook)
     options = await send(spawner, profile="cpu")
     assert options == {"profile": "cpu"}
     pod: Any = await start(spawner, options)
-    assert pod["spec"]["containers"][0]["volumeMounts"][0]["subPath"] == "u/07"
+    (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
+    assert (mount["subPath"], pod["spec"]["hostname"]) == ("u/physics", "of-physics")
 
 
 POLICY = {"policy": {"default": {"max_gpus": 2, "cpu": {"max": 4}}}}
@@ -201,6 +222,20 @@ async def test_the_policy_refuses_a_profiles_pod(
     spawner = make(make_spawner, {**GPUS, "policy": {"default": rule}})
     assert await start(spawner, options) == message
     assert [request for request in server.requests if request.method == "POST" and "/pods" in request.path] == []
+
+
+async def test_the_policy_holds_for_what_a_sites_own_form_sends(make_spawner: MakeSpawner, tmp_path: Path):
+    (tmp_path / "form.html").write_text("{{ profile_list | tojson }}")
+    templates = [str(tmp_path)]
+    rule = {"max_gpus_per_server": 1}
+    spawner = make(make_spawner, {"policy": {"default": rule}}, additional_profile_form_template_paths=templates)
+    assert '"slug": "a100"' in await maybe_future(spawner.get_options_form())
+    fields = {"select-profile": "a100", "profile-option-a100--count": "2", "profile-option-a100--image": "lab"}
+    options = await send(spawner, profile="a100", **fields)
+    assert options == {**TWO, "image": "lab"}
+    assert await start(spawner, options) == "gpu: You may have 1 GPU in one server."
+    pod: Any = await start(spawner, {**options, "count": "1"})
+    assert pod["spec"]["containers"][0]["resources"]["limits"][GPU] == "1"
 
 
 async def test_the_policy_lets_the_rest_through_as_kubespawner_builds_it(make_spawner: MakeSpawner):

@@ -180,3 +180,12 @@ async def test_a_twin_knows_the_admins_values_and_keeps_its_own(make_spawner: Ma
     twin.trait_overrides.assign({"node_selector": {"pool": "gpus"}})
     assert (twin.node_selector, twin.trait_overrides["node_selector"]) == ({"pool": "gpus"}, {"pool": "users"})
     assert spawner.node_selector == {"pool": "some"}
+
+
+async def test_a_mount_that_only_a_hook_completes_leaves_the_pod_known(make_spawner: MakeSpawner):
+    mount = {"name": "home", "mountPath": "/home", "subPath": "u/{name_of_the_hook}"}
+    for mounts in ([mount], {"home": mount}):
+        spawner = make_spawner(kubespawner={**ADMINS, "volume_mounts": mounts})
+        found, selection = await previews(spawner, {"image": "minimal"})
+        assert found.find_pod(selection) is not None
+        assert spawner.volume_mounts == mounts
