@@ -92,6 +92,22 @@ async def test_binderhubs_options_reach_arguments_and_environment(make_binder: A
     assert spawner.orm_spawner.user_options == spawner.user_options
 
 
+async def test_with_a_profile_list_no_setting_is_needed(make_binder: Any):
+    gpu = {
+        "display_name": "GPU",
+        "slug": "gpu",
+        "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": "1"}},
+    }
+    spawner = make_binder(settings={}, kubespawner={"profile_list": [{"display_name": "CPU", "slug": "cpu"}, gpu]})
+    options = {**SENT, "profile": "gpu"}
+    pod = await begun(spawner, dict(options))
+    (notebook,) = pod["spec"]["containers"]
+    assert (notebook["image"], notebook["resources"]["limits"]) == (IMAGE, {"nvidia.com/gpu": "1"})
+    assert f"--ServerApp.token={TOKEN}" in notebook["args"]
+    assert environment(pod)["BINDER_REPO_URL"] == SENT["repo_url"]
+    assert spawner.user_options == options
+
+
 async def test_a_server_starts_again_with_the_options_that_were_stored(make_binder: Any):
     spawner = make_binder()
     first = await begun(spawner, {**SENT, "image": "registry.example/r2d/binder"})
