@@ -33,7 +33,6 @@ from gpuspawner.core.request.fields import (
     ClosedChoiceField,
     Field,
     FieldKind,
-    PodAdditions,
 )
 from gpuspawner.core.text.i18n import gettext, gettext_lazy
 from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
@@ -159,10 +158,6 @@ class Priority(Choice):
         NO_DEFAULT,
     ] = 0
 
-    def build_pod_additions(self) -> PodAdditions:
-        """Return what this priority adds to the pod: the name of the PriorityClass, and the class's value."""
-        return PodAdditions(priority_class=self.priority_class, priority=self.value)
-
 
 PRIORITY = ClosedChoiceField(
     name="priority",
@@ -171,7 +166,6 @@ PRIORITY = ClosedChoiceField(
     label=gettext_lazy("Priority"),
     gone=gettext_lazy("The priority you had last time{saved} is no longer offered: {name} is selected."),
     describe=lambda name: gettext("priority {name}", name=name),
-    build_pod_additions=Priority.build_pod_additions,
 )
 
 CLOSED_CHOICES: tuple[ClosedChoiceField, ...] = (PRIORITY,)

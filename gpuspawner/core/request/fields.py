@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from gpuspawner.core.catalog.model import NO_AMOUNT, Bounds, OwnAmount
 
@@ -163,44 +162,6 @@ class ChoiceField(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodVolume:
-    """A volume that the pod gets because the user picked an entry in the form.
-
-    :param name: name of the volume in the pod.
-    :param path: mount path in the server's container. If the admin mounts a volume at the same path, the pod gets only
-        the admin's volume there.
-    :param source: the volume's source in the Kubernetes API, such as ``{"emptyDir": {}}``.
-    :param read_only: whether the container may only read the volume.
-    """
-
-    name: str
-    path: str
-    source: Mapping[str, Any]
-    read_only: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodAdditions:
-    """What the entries that a user picked (a priority, for example) add to the pod.
-
-    :param priority_class: name of a PriorityClass in the cluster, None = as KubeSpawner is configured.
-    :param priority: value of that PriorityClass; kube-scheduler schedules pending pods with higher values first.
-    """
-
-    priority_class: str | None = None
-    priority: int | None = None
-    volumes: tuple[PodVolume, ...] = ()
-
-    def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return the additions of two fields, combined; if both set a PriorityClass, the one of ``other`` is used."""
-        return PodAdditions(
-            priority_class=self.priority_class if other.priority_class is None else other.priority_class,
-            priority=self.priority if other.priority is None else other.priority,
-            volumes=(*self.volumes, *other.volumes),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedChoiceField(ChoiceField):
     """A field in which the user picks from a fixed ("closed") list of entries, such as the priorities.
 
@@ -208,10 +169,8 @@ class ClosedChoiceField(ChoiceField):
 
     :param label: text above the field.
     :param describe: returns words for a sentence about the user's choices, from the chosen entry's display name.
-    :param build_pod_additions: returns what a chosen entry adds to the pod.
     """
 
     may_be_empty: bool = True
     label: str
     describe: Callable[[str], str]
-    build_pod_additions: Callable[[Any], PodAdditions]

@@ -15,8 +15,8 @@ from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_
 from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY
-from gpuspawner.core.request.fields import AmountField, PodAdditions
+from gpuspawner.core.request.field_definitions import CPU, MEMORY, PRIORITY, Priority
+from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, summarize_selection
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
@@ -102,7 +102,7 @@ class PodRequirements(ContainerResources):
     :param start_timeout_s: seconds that the hub waits for the server, None = as KubeSpawner is configured.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: labels of the pod.
-    :param additions: what the entries that the user picked (a priority, for example) add to the pod.
+    :param priority: the priority that the user picked, None = as KubeSpawner is configured.
     :param overrides: values of KubeSpawner's traits from the image and the GPU type; later values override earlier
         ones. The hub first replaces the admin's values of these traits, and then merges in what the other attributes of
         this class contain.
@@ -123,7 +123,7 @@ class PodRequirements(ContainerResources):
     start_timeout_s: int | None = None
     run_time_s: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    additions: PodAdditions = field(default_factory=PodAdditions)
+    priority: Priority | None = None
     overrides: tuple[TraitValues, ...] = ()
 
 
@@ -171,18 +171,15 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         start_timeout_s=_find_start_timeout(gpu, queue, overrides=overrides),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
-        additions=_merge_additions(selection, catalog),
+        priority=_find_priority(selection, catalog),
         overrides=overrides,
     )
 
 
-def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
-    merged = PodAdditions()
-    for each in CLOSED_CHOICES:
-        if each.name in selection.choices:
-            own = each.build_pod_additions(catalog.choices[each.name][selection.choices[each.name]])
-            merged = merged.merge(own)
-    return merged
+def _find_priority(selection: Selection, catalog: Catalog) -> Priority | None:
+    slug = selection.choices.get(PRIORITY.name)
+    priority = None if slug is None else catalog.choices[PRIORITY.name][slug]
+    return priority if isinstance(priority, Priority) else None
 
 
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:

@@ -38,7 +38,6 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.json_access import as_text
 from gpuspawner.core.policy.admission import PodAdmission
 from gpuspawner.core.policy.usage import POOLS_ANNOTATION
-from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import (
     ANNOTATION_PREFIX,
     GPU_HIDING_ENVIRONMENT,
@@ -167,10 +166,12 @@ def patch_pod(pod: Any, choice: PodChoice) -> Any:
     annotations, information = dict(placement.annotations), dict(placement.information)
     if isinstance(seconds := spec.active_deadline_seconds, int | float):
         annotations[RUN_TIME_ANNOTATION] = information[RUN_TIME_VARIABLE] = str(int(seconds))
-    volumes = _list_volumes(placement, notebook)
-    spec.volumes = _append_new(spec.volumes, map(_format_volume, volumes), model=V1Volume)
+    has_own_shm = any(mount.get("mountPath") == _SHM_PATH for mount in serialize_models(notebook.volume_mounts) or [])
+    shm_bytes = None if has_own_shm else placement.shm_bytes
+    volume = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": str(shm_bytes)}}
+    spec.volumes = _append_new(spec.volumes, [] if shm_bytes is None else [volume], model=V1Volume)
     spec.containers = [
-        _patch_notebook(notebook, choice, volumes=volumes, information=information),
+        _patch_notebook(notebook, choice, has_shm=shm_bytes is not None, information=information),
         *(_isolate_container(container, choice.resources) for container in others),
     ]
     if spec.init_containers:
@@ -251,8 +252,8 @@ def _place(spec: Any, placement: PodRequirements) -> None:
         new = _format_tolerations(placement.tolerations)
         spec.tolerations = _append_new(spec.tolerations, new, model=V1Toleration)
     spec.runtime_class_name = spec.runtime_class_name or placement.runtime_class
-    if placement.additions.priority_class is not None:
-        spec.priority_class_name = placement.additions.priority_class or None
+    if placement.priority is not None:
+        spec.priority_class_name = placement.priority.priority_class or None
 
 
 def _append_new(own: Any, entries: Iterable[dict[str, Any]], *, model: type[Any]) -> list[Any]:
@@ -384,9 +385,7 @@ def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
 # -- containers --------------------------------------------------------------------------------------------------------
 
 
-def _patch_notebook(
-    own: Any, choice: PodChoice, *, volumes: Sequence[PodVolume], information: Mapping[str, str]
-) -> Any:
+def _patch_notebook(own: Any, choice: PodChoice, *, has_shm: bool, information: Mapping[str, str]) -> Any:
     placement, notebook = choice.placement, copy(own)
     amounts = serialize_models(own.resources) or {}
     notebook.resources = _make_resources(
@@ -397,8 +396,9 @@ def _patch_notebook(
     environment = {name: value for name, value in placement.environment.items() if name not in shown}
     removed = {*placement.removed_environment, *shown, *environment}
     notebook.env = _merge_variables(own.env, environment, information=information, removed=removed)
-    if volumes:
-        notebook.volume_mounts = _append_new(own.volume_mounts, map(_format_mount, volumes), model=V1VolumeMount)
+    if has_shm:
+        mount = {"name": _SHM, "mountPath": _SHM_PATH}
+        notebook.volume_mounts = _append_new(own.volume_mounts, [mount], model=V1VolumeMount)
     return notebook
 
 
@@ -514,24 +514,6 @@ def read_variable_name(variable: Any) -> Any:
     :param variable: the variable as JSON, or as a model of the Kubernetes client.
     """
     return variable.get("name") if isinstance(variable, Mapping) else getattr(variable, "name", None)
-
-
-def _list_volumes(placement: PodRequirements, notebook: Any) -> list[PodVolume]:
-    """Return the choice's volumes whose paths the notebook container does not mount itself."""
-    mounted = {mount.get("mountPath") for mount in serialize_models(notebook.volume_mounts) or []}
-    shared = []
-    if placement.shm_bytes is not None:
-        source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}
-        shared.append(PodVolume(name=_SHM, path=_SHM_PATH, source=source))
-    return [volume for volume in (*shared, *placement.additions.volumes) if volume.path not in mounted]
-
-
-def _format_volume(volume: PodVolume) -> dict[str, Any]:
-    return {"name": volume.name, **volume.source}
-
-
-def _format_mount(volume: PodVolume) -> dict[str, Any]:
-    return {"name": volume.name, "mountPath": volume.path, **({"readOnly": True} if volume.read_only else {})}
 
 
 def serialize_models(value: Any) -> Any:

@@ -20,7 +20,7 @@ from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.request.fields import PodAdditions
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.pod_requirements import calculate_resources, place
 from gpuspawner.core.request.selection import Selection, find_image
 from gpuspawner.core.verdict.verdict import Verdict, starts_before_rivals
@@ -310,9 +310,8 @@ class PodPreviews:
         :param selection: a valid selection; None for the priority that the admin has set in KubeSpawner's traits.
         """
         placement = None if selection is None else place(selection, self.offer.catalog)
-        additions = PodAdditions() if placement is None else placement.additions
         base = await self._build_base(() if placement is None else placement.overrides)
-        spec = _set_priority(base.manifest["spec"], additions)
+        spec = _set_priority(base.manifest["spec"], None if placement is None else placement.priority)
         return decode.find_preempting_priority(spec, classes=self.offer.inventory.priority_classes)
 
     async def _build_base(self, layers: tuple[TraitValues, ...]) -> _BasePod:
@@ -330,7 +329,7 @@ class PodPreviews:
         base = await self._build_base(placement.overrides)
         patched = patch_pod(base.pod, PodChoice(placement=placement, resources=self._gpu_resources))
         whole = serialize_for_scheduling(base.spawner, patched)
-        whole["spec"] = spec = _set_priority(whole["spec"], placement.additions)
+        whole["spec"] = spec = _set_priority(whole["spec"], placement.priority)
         pod = await self.offer.add_volume_topology(whole, new_claims=list_new_claims(base.spawner))
         if pod is None:
             return None
@@ -348,13 +347,14 @@ class PodPreviews:
         return image.cuda, image.architectures, overriding, selection.gpu, *selection.choices.values()
 
 
-def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with the PriorityClass that the user chose.
+def _set_priority(spec: dict[str, Any], priority: Priority | None) -> dict[str, Any]:
+    """Return a pod's spec with the PriorityClass that the user chose, if any.
 
     The result also contains the class's priority value, so that the hub need not read the PriorityClass.
     """
-    chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
-    return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
+    if priority is None:
+        return spec
+    return {**spec, "priorityClassName": priority.priority_class, "priority": priority.value}
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

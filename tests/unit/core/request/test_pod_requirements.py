@@ -13,7 +13,6 @@ from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import (
     GPU_HIDING_ENVIRONMENT,
     PodRequirements,
@@ -318,10 +317,8 @@ def test_shared_memory_that_was_asked_for_takes_the_place_of_the_types(selection
 def test_a_priority_that_was_picked_is_the_pods():
     low = Priority(slug="low", display_name="Low", priority_class="site-low", value=-10)
     catalog = replace(CATALOG, choices={"priority": {"low": low}})
-    assert place(replace(CPU_SERVER, choices={"priority": "low"}), catalog).additions == PodAdditions(
-        priority_class="site-low", priority=-10
-    )
-    assert place(CPU_SERVER, CATALOG).additions == PodAdditions()
+    assert place(replace(CPU_SERVER, choices={"priority": "low"}), catalog).priority is low
+    assert place(CPU_SERVER, CATALOG).priority is None
 
 
 QUEUED = replace(CATALOG, queue=KueueQueue(local_queue="gpu-queue", timeout_s=3600, gpus=frozenset({"a100"})))

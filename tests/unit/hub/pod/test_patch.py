@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.fields import PodAdditions
+from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, patch_pod, serialize_models
 from tests.unit.hub.pod.pods import PodBuilder, make_choice, make_pod, make_spec
 
@@ -21,7 +21,7 @@ IN_POOL = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [IN_POOL]}}}
 EXPRESSIONS = (MatchExpression(key="product", operator="In", values=("a", "b")),)
 TOLERATED = (Toleration(key="gpu", operator="Exists", effect="NoSchedule"),)
-LOW = PodAdditions(priority_class="site-low", priority=-10)
+LOW = Priority(priority_class="site-low", value=-10)
 
 
 def test_what_the_admin_sets_stays_beside_the_choice():
@@ -55,7 +55,7 @@ def test_a_choice_of_nothing_changes_nothing_but_the_notebook_container():
     ids=str,
 )
 def test_a_priority_that_was_picked_wins_and_one_that_was_not_is_the_admins(admins: dict[str, Any]):
-    assert make_spec(admins, additions=LOW)["priorityClassName"] == "site-low"
+    assert make_spec(admins, priority=LOW)["priorityClassName"] == "site-low"
     assert make_spec(admins)["priorityClassName"] == "own"
 
 
@@ -114,7 +114,7 @@ def test_a_text_of_the_choice_is_in_the_pod_as_it_is_with_braces_and_all(text: s
         labels={"d": text},
         node_selector={"e": text},
         runtime_class=f"f{text}",
-        additions=PodAdditions(priority_class=f"g{text}"),
+        priority=Priority(priority_class=f"g{text}"),
     )
     spec = pod["spec"]
     variables = {variable["name"]: variable["value"] for variable in spec["containers"][0]["env"]}

@@ -8,7 +8,6 @@ import pytest
 from kubernetes_asyncio.client import V1Container, V1EnvVar, V1ResourceRequirements, V1VolumeMount
 
 from gpuspawner.core.catalog.model import NO_LIMIT, Catalog, GPUType, Image
-from gpuspawner.core.request.fields import PodAdditions, PodVolume
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.hub.pod.patch import drop_gpu_resources, list_gpu_resources
 from tests.unit.hub.pod.pods import UNCHOSEN, make_notebook, make_spec
@@ -289,13 +288,3 @@ def test_an_admins_shared_memory_stays_the_only_one(traits: dict[str, Any]):
 )
 def test_a_volume_that_the_admin_has_already_is_not_added_again(traits: dict[str, Any]):
     assert find_volumes(traits, shm_bytes=5) == ([SHM], [SHM_MOUNT])
-
-
-def test_a_volume_that_was_picked_is_mounted_unless_the_admin_mounts_another_there():
-    data = PodVolume(name="data", path="/data", source={"emptyDir": {}}, read_only=True)
-    at_home = PodVolume(name="other", path="/home", source={"emptyDir": {}})
-    volumes, mounts = find_volumes(
-        {"volumes": [HOME], "volume_mounts": [HOME_MOUNT]}, additions=PodAdditions(volumes=(data, at_home))
-    )
-    assert volumes == [HOME, {"name": "data", "emptyDir": {}}]
-    assert mounts == [HOME_MOUNT, {"name": "data", "mountPath": "/data", "readOnly": True}]
