@@ -27,7 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from gpuspawner.core.units.duration import parse_duration
-from gpuspawner.core.units.quantity import parse_cpu, parse_memory, round_up_cpu
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -181,8 +181,6 @@ CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
 Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
 """An amount of memory, converted to bytes. The settings contain text such as ``16G`` (G = 1024^3, as in JupyterHub), or
 a number of bytes."""
-CPUGuarantee = Annotated[int, BeforeValidator(round_up_cpu), WithJsonSchema(CPU_SCHEMA)]
-"""A CPU request in millicores, rounded up as Kubernetes does."""
 RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
 """A duration, converted to seconds. The settings contain text such as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[

@@ -23,7 +23,7 @@ class Bounds(NamedTuple):
 
 LIMITS: Mapping[str, Bounds] = {
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=47_000, high=47_200),
+    "lines": Bounds(low=46_900, high=47_100),
     "modules": Bounds(high=188),
     "largest_package": Bounds(high=15),
 }

@@ -89,15 +89,6 @@ def parse_cpu(value: object) -> int:
     return _parse_cpu_text(_read_number_text(value))
 
 
-def round_up_cpu(value: object) -> int:
-    """Return a number of CPUs in millicores, rounded up as Kubernetes rounds the CPU of a pod.
-
-    :param value: number of CPUs or text in millicores, as for :func:`parse_cpu`.
-    :raises QuantityError: for each value that :func:`parse_cpu` rejects, except a value that is only too precise.
-    """
-    return _parse_cpu_text(_read_number_text(value), is_rounded=True)
-
-
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
@@ -254,13 +245,11 @@ def _parse_memory_text(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _parse_cpu_text(text: str | None, *, is_rounded: bool = False) -> int:
+def _parse_cpu_text(text: str | None) -> int:
     match = None if text is None else _CPU.fullmatch(text)
     if match is None:
         raise QuantityError(gettext_lazy("must be a number of CPUs, such as 0.5 or 4"))
     millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
-    if is_rounded:
-        millis = Fraction(math.ceil(millis))
     if millis.denominator != 1:
         raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"), amount=millis)
     return _check_range(millis)

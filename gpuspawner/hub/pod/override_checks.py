@@ -2,7 +2,7 @@
 
 A ``kubespawner_override`` is a mapping in the settings that sets KubeSpawner's traits for servers with, for example, a
 certain preset. Most of these traits accept any list or mapping, and KubeSpawner finds a mistake in the value only when
-it builds a pod. This module therefore sets each override in a spawner that no hub uses, lets KubeSpawner build a pod,
+it builds a pod. This module therefore sets each trait in a spawner that no hub uses, lets KubeSpawner build a pod,
 and puts a sample choice into the pod, as a start would. If the settings have a mistake, the hub then does not
 start, or keeps the previous settings after a reload.
 """
@@ -35,10 +35,14 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 _MAX_ERROR = 200
 _UNKNOWN_TRAIT = "unknown_key"
 """Code of a problem of an override: neither KubeSpawner nor a subclass of the spawner has a trait of this name."""
-_KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""A ValueError or KeyError of KubeSpawner with one of these texts quotes only keys.
+_SAFE_ERRORS = (
+    "Expected object of type",
+    "did not have an attribute matching",
+    "keys should have k8s camelCase names",
+)
+"""An error of KubeSpawner with one of these texts quotes only keys and types.
 
-Other messages of these errors are not shown, because they may quote a value, which may be a secret."""
+Of all others, only a TypeError is shown, because the others may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -105,43 +109,42 @@ def find_override_problems(settings: Settings) -> Iterator[Problem]:
 
     :param settings: settings without other problems.
     """
-    known, subclass_traits = KubeSpawner.class_trait_names(config=True), find_subclass_traits()
+    known = _list_traits()
     for path, entry in list_overriding_entries(settings.model):
-        accepted: dict[str, object] = {}
         for name, value in entry.overrides.items():
             field = f"{path}.kubespawner_override.{sanitize_name(name)}"
-            if name in subclass_traits:
-                if expected := _describe_type_of(subclass_traits[name], value):
-                    message = f"must be {expected}, not {_describe_value(value)}"
-                    yield Problem(field=field, code="wrong_type", message=message)
-            elif name not in known:
+            if name not in known:
                 message = f"KubeSpawner has no such trait.{suggest_name(name, known)}"
                 yield Problem(field=field, code=_UNKNOWN_TRAIT, message=message)
-            elif expected := _describe_expected_type(name, value):
-                message = f"must be {expected}, not {_describe_value(value)}"
-                yield Problem(field=field, code="wrong_type", message=message)
-            elif lowest := _find_lowest(name, value):
-                message = f"must be at least {lowest}, not {_describe_value(value)}"
-                yield Problem(field=field, code="out_of_range", message=message)
-            else:
-                accepted[name] = value
-        yield from _check_pod(f"{path}.kubespawner_override", accepted)
+            elif fault := find_override_fault(name, value):
+                yield Problem(field=field, code="bad_value", message=fault)
+
+
+def _list_traits() -> dict[str, TraitType[Any, Any]]:
+    return {**KubeSpawner.class_traits(config=True), **find_subclass_traits()}
 
 
 def find_override_fault(name: str, value: object) -> str:
-    """Return what KubeSpawner requires of a trait's value, or "" if it accepts the value and builds a pod with it.
+    """Return what is wrong with a trait's value, or "" if KubeSpawner builds a pod with it.
 
-    :param name: a configurable trait of KubeSpawner.
+    :param name: a configurable trait of KubeSpawner, or of the admin's subclass of the spawner.
     """
-    if expected := _describe_expected_type(name, value):
-        return f"must be {_AMOUNTS[name]}, not {quote(value)}" if name in _AMOUNTS else f"must be {expected}"
-    if lowest := _find_lowest(name, value):
-        return f"must be at least {lowest}"
-    return _explain_build_failure({name: value})
-
-
-class _TemplateError(Exception):
-    """KubeSpawner cannot expand a template. The error does not quote the template, because it may contain a secret."""
+    trait, builder = _list_traits()[name], _PodBuilder()
+    # Copy the value: KubeSpawner changes environment variables that are mappings in place.
+    plain = _drop_nulls(copy_nested(value))
+    try:
+        if builder.has_trait(name):
+            setattr(builder, name, plain)
+        elif (validate := getattr(trait, "validate", None)) and not (plain is None and trait.allow_none):
+            validate(builder, plain)
+    except (TraitError, *_BUILD_ERRORS):
+        expected = _AMOUNTS.get(name) or str(trait.info()).replace("dict", "mapping")
+        return f"must be {expected}, not {_describe_value(value)}"
+    if name == "start_timeout" and isinstance(plain, int) and plain < 1:
+        return f"must be at least 1, not {plain}"
+    if callable(plain) or not builder.has_trait(name):
+        return ""
+    return _explain_build_failure(builder)
 
 
 class _PodBuilder(KubeSpawner):
@@ -169,21 +172,6 @@ class _PodBuilder(KubeSpawner):
         return {name: self._expand_all(value) for name, value in self.environment.items() if not callable(value)}
 
     @override
-    def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        try:
-            return str(super()._expand_user_properties(template, slug_scheme))
-        except _BUILD_ERRORS:
-            raise _TemplateError from None
-
-    @override
-    def format_string(self, s: str) -> str:
-        """Expand one of JupyterHub's templates, such as ``default_url``."""
-        try:
-            return str(super().format_string(s))
-        except _BUILD_ERRORS:
-            raise _TemplateError from None
-
-    @override
     def get_args(self) -> list[str]:
         """Return the arguments that the override sets.
 
@@ -192,16 +180,6 @@ class _PodBuilder(KubeSpawner):
         for template in (self.notebook_dir, self.default_url):
             self.format_string(template)
         return list(self.args)
-
-    def set_traits(self, values: Mapping[str, object]) -> None:
-        """Set traits to the values of an override; all other traits keep KubeSpawner's defaults.
-
-        :param values: name of a trait of KubeSpawner → its value in the override.
-        :raises TraitError: a trait does not accept its value.
-        """
-        for name, value in values.items():
-            # Copy the value: KubeSpawner changes environment variables that are mappings in place.
-            setattr(self, name, _drop_nulls(copy_nested(value)))
 
     def build_pod(self) -> Any:
         """Return the pod that KubeSpawner builds from the traits, as a model of the Kubernetes client.
@@ -253,32 +231,6 @@ def _drop_nulls(value: object) -> object:
     return value
 
 
-def _describe_expected_type(name: str, value: object) -> str:
-    """Return in words the type that a trait of KubeSpawner requires, or "" if the trait accepts the value."""
-    builder = _PodBuilder()
-    try:
-        builder.set_traits({name: value})
-    except (TraitError, *_BUILD_ERRORS):
-        return str(builder.traits()[name].info()).replace("dict", "mapping")
-    return ""
-
-
-def _describe_type_of(trait: TraitType[Any, Any], value: object) -> str:
-    """Return in words the type that a trait of a subclass requires, or "" if the trait accepts the value."""
-    validate = getattr(trait, "validate", None)  # A trait of any type has none.
-    try:
-        if validate is not None and not (value is None and trait.allow_none):
-            validate(None, _drop_nulls(copy_nested(value)))
-    except (TraitError, *_BUILD_ERRORS):
-        return str(trait.info()).replace("dict", "mapping")
-    return ""
-
-
-def _find_lowest(name: str, value: object) -> int | None:
-    """Return the smallest value that a trait accepts if the given value is too small, else None."""
-    return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
-
-
 def _describe_value(value: object) -> str:
     """Return a description of a value for a message; a string is not quoted, because it may be a secret."""
     match value:
@@ -291,40 +243,18 @@ def _describe_value(value: object) -> str:
     return quote(value)
 
 
-def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each trait whose value keeps KubeSpawner from building a pod.
-
-    If KubeSpawner can build a pod with each value alone but not with all together, yield one problem for the override.
-
-    :param path: YAML path of the override.
-    :param values: name of a trait → value that the trait accepts.
-    """
-    data = {name: value for name, value in values.items() if not callable(value)}
-    if not data or not (whole := _explain_build_failure(data)):
-        return
-    single = {name: _explain_build_failure({name: value}) for name, value in data.items()}
-    for name, reason in single.items():
-        if reason:
-            yield Problem(field=f"{path}.{name}", code="bad_value", message=reason)
-    if not any(single.values()):
-        yield Problem(field=path, code="bad_value", message=whole)
-
-
-def _explain_build_failure(values: Mapping[str, object]) -> str:
-    """Return why a start with some trait values would fail, or "" if it would not.
+def _explain_build_failure(builder: _PodBuilder) -> str:
+    """Return why a start with the builder's traits would fail, or "" if it would not.
 
     The start fails if KubeSpawner cannot build a pod, or if a user's choice cannot be put into the pod.
     """
-    builder = _PodBuilder()
-    builder.set_traits(values)
     try:
         pod = builder.build_pod()
         _require_pod_texts(as_dict(serialize_models(pod)))
         patch_pod(pod, PodChoice(placement=_SAMPLE))
-    except _TemplateError:
-        return "has a template that KubeSpawner cannot expand; write braces of a text twice"
     except _BUILD_ERRORS as error:
         reason = " ".join(str(error).split())[:_MAX_ERROR]
-        may_quote_value = isinstance(error, KeyError | ValueError) and not any(each in reason for each in _KEY_ERRORS)
-        return "does not make a valid pod" if may_quote_value else f"does not make a valid pod: {reason}"
+        if isinstance(error, TypeError) or any(text in reason for text in _SAFE_ERRORS):
+            return f"does not make a valid pod: {reason}"
+        return "does not make a valid pod. If a text has braces that are no template, write them twice"
     return ""

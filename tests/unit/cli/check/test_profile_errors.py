@@ -66,7 +66,7 @@ def test_a_profile_list_without_a_mistake_is_no_problem(tmp_path: Path, capsys: 
         ),
         pytest.param(
             "- {display_name: A, kubespawner_override: {start_timeout: soon}}",
-            "error: 0.kubespawner_override.start_timeout: must be an int",
+            "error: 0.kubespawner_override.start_timeout: must be an int, not a text",
             id="a wrong value",
         ),
         pytest.param(
