@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from inspect import cleandoc
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, cast, get_type_hints
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -334,6 +335,30 @@ class Entry(FromSettings):
     display_name: Annotated[Title, setting("Name in the form. Omitted: the slug, or the model.")] = ""
     description: Annotated[Text, setting("A sentence below the name.")] = ""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def complete(self, slug: str) -> Self:
+        """Return the entry with its slug, and with what the slug and other keys imply.
+
+        :param slug: key of the entry in the settings.
+        """
+        return replace(self, slug=slug, display_name=self.display_name or slug)
+
+
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
+def select_enabled(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
+    """Return the enabled entries of a section of the settings."""
+    return {slug: entry for slug, entry in entries.items() if entry.enabled}
+
+
+def _complete_and_sort(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
+    ordered = sorted(entries.items(), key=lambda item: (item[1].order is None, item[1].order or 0))
+    return {slug: entry.complete(slug) for slug, entry in ordered}
+
+
+Entries = Annotated[Named[str, EntryT], AfterValidator(_complete_and_sort)]
+"""A section of the settings with entries by slug, sorted by ``order``; those without ``order`` come last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ Callers pass the mapping below `hub.config.GPUSpawner`, or YAML files with such 
 a `SettingsError` with one problem for each wrong YAML path. This package reads neither the cluster nor the hub.
 
 - `parsing`: validate the mapping; start here.
-- `models`: the keys of the settings. What the form offers, such as GPU types, `gpuspawner.core.catalog` describes.
+- `models`: the keys of the settings, and the catalog that they describe. `gpuspawner.core.catalog` has the classes of
+  what the form offers, such as GPU types.
 - `accelerators`: the table of GPU models.
 - `checks`: rules that involve several keys.
-- `convert`: complete the settings to the catalog, with what they omit.
 - `files`: read settings files and merge them as Helm merges values files.
 - `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
 """

@@ -7,9 +7,8 @@ GPU types, any of which a server may get.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from gpuspawner.core.catalog.combined_types import combine_types, find_members
 from gpuspawner.core.catalog.model import Catalog, Choice, GPUType, Image
@@ -33,7 +32,7 @@ from gpuspawner.core.request.selection import find_preset_errors
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
-from gpuspawner.core.value_types import Entry
+from gpuspawner.core.value_types import select_enabled
 from gpuspawner.settings import overrides
 from gpuspawner.settings.models import (
     SLUG_SECTIONS,
@@ -44,7 +43,6 @@ from gpuspawner.settings.models import (
     SharedMemorySetting,
 )
 
-EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
 """Slug of the image in ``c.KubeSpawner.image``. The form offers this image if the settings contain no images."""
@@ -60,16 +58,12 @@ class _KnownNames:
 
     def __init__(self, settings: SettingsModel) -> None:
         self.settings = settings
-        self.choices = {each.name: list(_list_enabled(getattr(settings, each.section))) for each in POLICY_CHOICES}
+        self.choices = {each.name: list(select_enabled(getattr(settings, each.section))) for each in POLICY_CHOICES}
         self.choices[IMAGE.name] = self.choices[IMAGE.name] or [_OWN_IMAGE]
-        self.gpus = _list_enabled(settings.gpus)
+        self.gpus = select_enabled(settings.gpus)
         self.bare: dict[str, str] = {}
         for slug in self.gpus:
             self.bare.setdefault(_normalize_slug(slug), slug)
-
-
-def _list_enabled(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
-    return {slug: entry for slug, entry in entries.items() if entry.enabled}
 
 
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
@@ -398,7 +392,7 @@ def _check_images(settings: SettingsModel) -> Iterator[Problem]:
         if entry.enabled and not entry.image:
             yield Problem(field=f"images.{slug}.image", code="missing", message="is required")
         for vendor, version in entry.toolkits.items():
-            if version is not None and entry.vendors is not None and vendor not in entry.vendors:
+            if vendor not in (entry.vendors or ()):
                 key = {"nvidia": "cuda", "amd": "rocm"}[vendor]
                 message = f"must include {vendor}, as {key}: {quote(version)} says; or leave out one of the two"
                 yield Problem(field=f"images.{slug}.vendors", code="conflict", message=message)

@@ -21,7 +21,6 @@ from gpuspawner.core.text.wording import quote, sanitize_name
 from gpuspawner.core.value_types import list_keys
 from gpuspawner.settings.accelerators import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.checks import check_member_overrides, check_presets, check_settings
-from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.models import SETTINGS, SettingsModel
 from gpuspawner.settings.validation_errors import DottedPaths, explain_validation_errors
 
@@ -180,7 +179,7 @@ class Settings:
 
     def build_configured(self) -> ConfiguredCatalog:
         """Return the catalog that the settings describe, without what the hub later adds from the cluster's nodes."""
-        return convert_settings(self.model, self.build_table())
+        return self.model.build_catalog(self.build_table())
 
     def build_table(self) -> AcceleratorTable:
         """Return the built-in table of GPU models with the admin's changes."""

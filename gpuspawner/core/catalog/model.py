@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from gpuspawner.core.catalog.image_reference import ImageReference, Origin, parse_reference
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
@@ -99,10 +99,16 @@ class Image(OverridingEntry):
         Many[LabelValue], setting("Values of kubernetes.io/arch that the image is built for; empty: any.")
     ] = ()
 
+    def complete(self, slug: str) -> Self:
+        """Return the image with its slug, and with a name and the vendors that ``cuda`` and ``rocm`` imply."""
+        vendors = (tuple(self.toolkits) or None) if self.vendors is None else self.vendors
+        return replace(self, slug=slug, display_name=self.display_name or slug, vendors=vendors)
+
     @property
-    def toolkits(self) -> dict[str, str | None]:
-        """Vendor → version of its toolkit (CUDA, ROCm) in the image, None if the settings do not give the version."""
-        return {"nvidia": self.cuda, "amd": self.rocm}
+    def toolkits(self) -> dict[str, str]:
+        """Vendor → version of its toolkit (CUDA, ROCm) in the image, without those that the settings leave out."""
+        versions = {"nvidia": self.cuda, "amd": self.rocm}
+        return {vendor: version for vendor, version in versions.items() if version is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +329,10 @@ class GPUType(OverridingEntry):
     ] = None
     members: tuple[GPUType, ...] = ()
     platforms: tuple[Platform, ...] = ()
+
+    def complete(self, slug: str) -> Self:
+        """Return the type with its slug. What else the settings leave out, nodes and GPU models may tell."""
+        return replace(self, slug=slug)
 
     @property
     def is_union(self) -> bool:

@@ -13,12 +13,11 @@ drops invalid presets.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.discover import build_conventional_tolerations, find_gpu_node_label, group_nodes_by_kind
+from gpuspawner.core.discovery.discover import find_gpu_node_label, group_nodes_by_kind
 
 __all__ = [
     "ConfiguredCatalog",
     "assemble_catalog",
-    "build_conventional_tolerations",
     "find_gpu_node_label",
     "group_nodes_by_kind",
 ]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuspawner.core.catalog.accelerators import AcceleratorTable
+from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import combine_types
 from gpuspawner.core.catalog.model import (
     NO_RESOURCES,
@@ -28,7 +28,12 @@ from gpuspawner.core.catalog.model import (
     UnitKind,
 )
 from gpuspawner.core.catalog.node_gpus import Judgment, NodeGPU, read_node_gpu
-from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion
+from gpuspawner.core.catalog.node_labels import (
+    build_gpu_node_exclusion,
+    find_vendor,
+    parse_amd_partition,
+    parse_mig_profile,
+)
 from gpuspawner.core.catalog.nodes_by_type import count_units_for_pod, has_silent_plugin, may_have_units
 from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.catalog.queue import KueueQueue
@@ -40,6 +45,7 @@ from gpuspawner.core.discovery.discover import (
     SEPARATING_LABELS,
     SIMULATED_LABEL,
     SPOT_LABELS,
+    build_conventional_tolerations,
     discover_gpu_types,
     find_interconnect,
     find_largest_node,
@@ -53,6 +59,54 @@ from gpuspawner.core.request.selection import find_preset_errors
 
 _MAX_VALUES = 32
 """Maximum number of label values in the node affinity of a pod with a discovered GPU type."""
+
+
+def complete_type(gpu: GPUType, *, table: AcceleratorTable, may_add: bool) -> GPUType:
+    """Return a GPU type of the settings with what they leave out, as far as the resource, labels and models tell it.
+
+    For a combined type, the types that it combines tell its name and the number of GPUs (``max_count`` 0).
+
+    :param table: the known GPU models.
+    :param may_add: whether nodes of the type may be added if its settings do not say it.
+    """
+    unit = gpu.unit if "unit" in gpu.given else _guess_unit(gpu)
+    completed = replace(
+        gpu,
+        vendor=gpu.vendor or find_vendor(gpu.resource) or "",
+        unit=unit,
+        new_nodes=gpu.new_nodes if "new_nodes" in gpu.given else may_add,
+    )
+    if gpu.is_union:
+        return replace(completed, max_count=gpu.max_count if "max_count" in gpu.given else 0)
+    models = _list_models(gpu, table)
+    model = models[0] if len({each.accelerator.slug for each in models}) == 1 else None
+    memory = gpu.memory_bytes
+    if memory is None and model is not None and unit is not UnitKind.MIG:
+        memory = model.memory_bytes
+    return replace(
+        completed,
+        display_name=gpu.display_name or (model.accelerator.name if model and unit is UnitKind.CARD else gpu.slug),
+        memory_bytes=memory,
+        tolerations=gpu.tolerations if "tolerations" in gpu.given else build_conventional_tolerations(gpu.resource),
+    )
+
+
+def _guess_unit(gpu: GPUType) -> UnitKind:
+    products = gpu.match.get(GFD_PRODUCT, ())
+    if gpu.resource.endswith(".shared") or any(product.endswith("-SHARED") for product in products):
+        return UnitKind.SHARED
+    sliced = (
+        parse_mig_profile(gpu.resource)
+        or parse_amd_partition(gpu.resource)
+        or any("-MIG-" in product for product in products)
+    )
+    return UnitKind.MIG if sliced else UnitKind.CARD
+
+
+def _list_models(gpu: GPUType, table: AcceleratorTable) -> list[AcceleratorMatch]:
+    """Return what the table of models knows of each label value by which a type selects nodes."""
+    named = (table.find(key, value) for key, values in gpu.match.items() for value in values)
+    return [model for model in named if model is not None]
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -311,7 +365,7 @@ def _adapt_to_nodes(
     units = {find_unit(judgment) for judgment in judged if isinstance(judgment, NodeGPU)}
     divided = next((unit for unit in (UnitKind.SHARED, UnitKind.MIG) if unit in units), None)
     if gpu.slug in configured.guessed and gpu.unit is UnitKind.CARD and divided is not None:
-        is_given = gpu.memory_bytes not in (None, *_list_model_memories(gpu, table))
+        is_given = gpu.memory_bytes not in (None, *(model.memory_bytes for model in _list_models(gpu, table)))
         gpu = replace(gpu, unit=divided, memory_bytes=gpu.memory_bytes if is_given else _find_common_memory(judged))
     if gpu.slug not in configured.uncounted:
         return gpu
@@ -319,11 +373,6 @@ def _adapt_to_nodes(
     is_unclear = not all(isinstance(judgment, NodeGPU) for judgment in judged)
     is_one = gpu.unit is UnitKind.SHARED or (gpu.slug in configured.guessed and is_unclear)
     return replace(gpu, max_count=1 if is_one else _find_largest_count(gpu, nodes))
-
-
-def _list_model_memories(gpu: GPUType, table: AcceleratorTable) -> list[int | None]:
-    named = (table.find(key, value) for key, values in gpu.match.items() for value in values)
-    return [accelerator.memory_bytes for accelerator in named if accelerator is not None]
 
 
 def _find_common_memory(judged: Iterable[Judgment]) -> int | None:
@@ -360,9 +409,7 @@ def _list_platforms(
 ) -> tuple[Platform, ...]:
     if nodes:
         return deduplicate_platforms(read_platform(labels) for labels in nodes)
-    named = [table.find(key, value) for key, values in gpu.match.items() for value in values]
-    models = [each.accelerator for each in named if each is not None]
-    return deduplicate_platforms(Platform(compute=model.compute) for model in models)
+    return deduplicate_platforms(Platform(compute=model.accelerator.compute) for model in _list_models(gpu, table))
 
 
 def _select_new_types(

@@ -11,7 +11,6 @@ from gpuspawner.core.catalog.queue import KueueQueue
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.models import SETTINGS
 
 GIB = 1 << 30
@@ -25,7 +24,7 @@ TABLE = AcceleratorTable(
 
 
 def configured(**raw: Any) -> ConfiguredCatalog:
-    return convert_settings(SETTINGS.validate_python(raw), TABLE)
+    return SETTINGS.validate_python(raw).build_catalog(TABLE)
 
 
 def gpu(**keys: Any) -> GPUType:
