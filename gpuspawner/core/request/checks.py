@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
@@ -12,7 +11,7 @@ from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE, SHARED_MEMORY
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountField, AmountNotation
-from gpuspawner.core.request.hints import explain_amount, explain_count
+from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import (
     describe_unknown_field,
@@ -179,9 +178,7 @@ class Problems:
             return found.full
         return None
 
-    def check_amount(
-        self, field: AmountField, value: object, *, bounds: Bounds | None, most: int | None = None
-    ) -> int | None:
+    def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
         """Return an amount in millicores, bytes or seconds; None if the value is unreadable or means no amount.
 
         An amount outside the bounds adds a problem, but is returned.
@@ -189,7 +186,6 @@ class Problems:
         :param field: the field of the amount.
         :param value: any JSON value; null means no amount if the amount is optional, else the default.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
-        :param most: largest amount that hints name, if it is smaller than that of the bounds; None for no such amount.
         """
         name, title = field.name, field.notation.title
         if bounds is None:
@@ -203,7 +199,7 @@ class Problems:
         elif isinstance(value, str) and len(value) > field.max_length:
             self.add(name, "too_long", message=_explain_too_long(title, field.max_length))
         else:
-            return self._check_bounds(field, value, bounds=bounds, most=most)
+            return self._check_bounds(field, value, bounds=bounds)
         return None
 
     def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
@@ -221,8 +217,7 @@ class Problems:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-            hint = "" if gpu is None else explain_count(value, most=gpu.max_count)
-            self.refuse("gpu_count", code, value=value, message=_NOT_WHOLE, hint=hint, subject=_NUMBER_OF_GPUS)
+            self.refuse("gpu_count", code, value=value, message=_NOT_WHOLE, subject=_NUMBER_OF_GPUS)
             return 0
         if gpu is not None and not 1 <= value <= gpu.max_count:
             self.refuse(
@@ -230,7 +225,6 @@ class Problems:
                 "out_of_range",
                 value=value,
                 message=_NOT_ONE_GPU if gpu.max_count == 1 else _WRONG_GPU_COUNT,
-                hint=explain_count(value, most=gpu.max_count),
                 gpu=gpu.display_name,
                 most=str(gpu.max_count),
             )
@@ -251,7 +245,7 @@ class Problems:
         """
         if value is None:
             return None
-        size = self.check_amount(SHARED_MEMORY, value, bounds=bounds, most=memory_bytes)
+        size = self.check_amount(SHARED_MEMORY, value, bounds=bounds)
         if (
             bounds is not None
             and size is not None
@@ -264,34 +258,31 @@ class Problems:
                 most=format_memory(memory_bytes),
                 value=format_memory(size),
             )
-            hint = explain_amount(SHARED_MEMORY, value, bounds=replace(bounds, max=memory_bytes), amount=size)
-            self.add("shared_memory", "out_of_range", message=message, hint=hint)
+            self.add("shared_memory", "out_of_range", message=message)
         return size
 
-    def _check_bounds(self, field: AmountField, value: object, *, bounds: Bounds, most: int | None) -> int | None:
+    def _check_bounds(self, field: AmountField, value: object, *, bounds: Bounds) -> int | None:
         name, notation = field.name, field.notation
         limits = _format_bounds(bounds, notation)
-        hinted = bounds if most is None else replace(bounds, max=min(most, bounds.max))
         try:
             number = notation.parse(value)
         except QuantityError as error:
-            hint = explain_amount(field, value, bounds=hinted, amount=error.amount)
             if isinstance(error, TooPreciseError):
-                self.refuse(name, "off_step", value=value, message=_OFF_STEP, hint=hint, **limits)
+                self.refuse(name, "off_step", value=value, message=_OFF_STEP, **limits)
             else:
                 unreadable = {"message": _UNREADABLE_AMOUNT, "subject": notation.title, "must": error.args[0]}
-                self.refuse(name, "not_a_number", value=value, hint=hint, **unreadable)
+                typed = show_decimals(value) if isinstance(value, str) else value
+                self.refuse(name, "not_a_number", value=typed, **unreadable)
             return None
         if bounds.contains(number):
             return number
-        hint = explain_amount(field, value, bounds=hinted, amount=number)
         if not bounds.min <= number <= bounds.max:
             message = gettext(
                 "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
             )
-            self.add(name, "out_of_range", message=message, hint=hint)
+            self.add(name, "out_of_range", message=message)
         else:
-            self.add(name, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits), hint=hint)
+            self.add(name, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
         return number
 
 

@@ -6,7 +6,7 @@ message ``0.5``.
 
 To show a plain number in such a language, periods and commas are swapped; to read a typed number, they are swapped
 back. Nothing is lost, so a text that is no number is shown again as the user typed it. A plain text with a comma is
-not a number: :mod:`gpuspawner.core.request.hints` says how to write it.
+not a number: the form asks which number it is.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _parse_seconds(text: str) -> int:
         raise QuantityError(gettext_lazy("must be a duration with a unit, such as 30m, 8h or 2d"))
     minutes = sum(Fraction(number or 0) * factor for number, (_, factor) in zip(found.groups(), _UNITS, strict=True))
     if minutes.denominator != 1:
-        raise TooPreciseError(gettext_lazy("must be whole minutes"), amount=Fraction(minutes * _MINUTE_S))
+        raise TooPreciseError(gettext_lazy("must be whole minutes"))
     return int(minutes) * _MINUTE_S
 
 

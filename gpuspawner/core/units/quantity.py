@@ -43,21 +43,10 @@ _QUANTITY = re.compile(
 
 
 class QuantityError(ValueError):
-    """A value is not a valid amount; the message describes the valid form and does not quote the value.
+    """A value is not a valid amount. The message is the rest of a sentence that begins with the name of the amount.
 
-    :param message: the rest of a sentence that begins with the name of the amount.
-    :param amount: the amount in base units (millicores, bytes, seconds), if the value is a number that is only too
-        large or too precise; else None.
+    The message describes the valid form, and does not quote the value.
     """
-
-    def __init__(self, message: str, *, amount: Fraction | None = None) -> None:
-        """Store the amount.
-
-        :param message: describes the valid form.
-        :param amount: see the class.
-        """
-        super().__init__(message)
-        self.amount = amount
 
 
 class TooPreciseError(QuantityError):
@@ -251,7 +240,7 @@ def _parse_cpu_text(text: str | None) -> int:
         raise QuantityError(gettext_lazy("must be a number of CPUs, such as 0.5 or 4"))
     millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
     if millis.denominator != 1:
-        raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"), amount=millis)
+        raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"))
     return _check_range(millis)
 
 
@@ -264,7 +253,7 @@ def _format_number(number: float) -> str:
 def _check_range(number: Fraction) -> int:
     if not 0 <= number < _UPPER_BOUND:
         message = gettext_lazy("is too large") if number > 0 else gettext_lazy("must not be negative")
-        raise QuantityError(message, amount=number)
+        raise QuantityError(message)
     return int(number)
 
 

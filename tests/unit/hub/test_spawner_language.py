@@ -64,7 +64,7 @@ async def test_the_admin_may_choose_one_for_all(make_spawner: MakeSpawner):
 async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner):
     message, page = await sent(make_spawner(), {**WRONG, "_language": ["de"]})
     (error,) = page.select("#gpuspawner-cpu-error")
-    told = "Geben Sie 1 bis 8 Kerne ein."
+    told = "CPU muss 1 bis 8 CPUs betragen, nicht 99 CPUs."
     assert (message, error.text, no_gpu(page)) == (
         "Nicht gestartet. Das Formular zeigt, was zu korrigieren ist.",
         told,

@@ -16,12 +16,7 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import encode_view
-from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS
-from gpuspawner.core.request.options import parse_form, read_typed_amounts
-from gpuspawner.core.request.selection import validate
-from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import Language, use_language
 from gpuspawner.hub.form.rendering import translate_script
 from gpuspawner.hub.request.languages import load_languages
@@ -31,31 +26,9 @@ from tests.unit.islands import TABLES, build_view, faults, tabled
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
-AMOUNTS = tuple(each.name for each in AMOUNT_FIELDS)
-COUNT_BOUNDS = {"min": "1", "max": "2", "step": "1", "default": "1"}
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
 SCRIPTS = re.findall(r'asset\("(\w+\.js)"\)', (data_dir("templates") / "form.html").read_text())
-WITHOUT_DATA = {"complaints", "lists", "profiles", "refresher", "servers", "waiting"}
-TYPED = (
-    *("0.5", "0,5", "1", "1.0", "1.50", "0,50", "1.000", "1,000", "1.500", "1.125", "1,125", "12,5", "33", "0.75"),
-    *("1.000.000", "1,000,000", "1.000,5", "1,000.5", "1..5", "..", "1,,5", "a.b", "abc", "-1", "1e3", " 8 ", "9" * 30),
-    *(
-        "4G",
-        "0,5G",
-        "1,024M",
-        "500m",
-        "0.0001",
-        "2.5h",
-        "1,5h",
-        "1.500h",
-        "20m",
-        "73h",
-        "2d1,5h",
-        "72 hours",
-        "0",
-        "0m",
-    ),
-)
+WITHOUT_DATA = {"lists", "profiles", "refresher", "servers", "waiting"}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
@@ -95,39 +68,6 @@ def test_the_script_and_the_server_say_the_same_in_each_language(language: Langu
         SENTENCES=str(cases),
         ISLAND=str(tmp_path / "island.json"),
     )
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
-@pytest.mark.parametrize("language", load_languages().values(), ids=lambda language: language.tag)
-def test_the_script_and_the_server_complain_of_numbers_in_the_same_words(language: Language, tmp_path: Path):
-    with use_language(language):
-        cases = [complaint(name, typed) for name in (*AMOUNTS, "gpu_count") for typed in TYPED]
-        script = served(tmp_path)
-    complaints = tmp_path / "complaints.json"
-    complaints.write_text(json.dumps(cases))
-    assert len({case["told"] for case in cases}) > len(AMOUNTS) * 3
-    run(HERE / "complaints.test.mjs", SCRIPT_AS_SERVED=str(script), COMPLAINTS=str(complaints))
-
-
-def complaint(name: str, typed: str) -> dict[str, Any]:
-    """Return what a person types into a field, its bounds, and what the server says of that and shows again."""
-    bounds = dict(encode_view(build_view(CATALOG, INVENTORY))[name]) if name in AMOUNTS else COUNT_BOUNDS  # type: ignore[call-overload]
-    if name == "shared_memory":  # a part of the memory, which is the default
-        bounds |= {"default": bounds["min"], "max": "8"}
-    form = {"gpu": ["mi210"], "image": ["plain"], **read_typed_amounts({name: [typed]})}
-    (text,) = form[name]
-    try:
-        validate(parse_form(form), CATALOG)
-        told = ""
-    except SelectionError as error:
-        told = next(problem.hint for problem in error.problems if problem.field == name)
-    return {
-        "name": name,
-        "typed": typed,
-        "bounds": bounds,
-        "told": told,
-        "shown": show_decimals(text) if name in AMOUNTS else typed,
-    }
 
 
 def served(folder: Path) -> Path:
