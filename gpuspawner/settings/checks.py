@@ -25,8 +25,8 @@ from gpuspawner.core.catalog.policy_model import (
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
-from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES
+from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.request.selection import find_preset_errors
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
@@ -51,15 +51,14 @@ _OWN_IMAGE = "default"
 class _KnownNames:
     """The slugs that policy rules may contain.
 
-    :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
+    :ivar images: slugs of the images on offer.
     :ivar gpus: slug → enabled GPU type.
     :ivar bare: result of :func:`_normalize_slug` → slug of the enabled GPU type, to suggest it for a misspelled slug.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
         self.settings = settings
-        self.choices = {each.name: list(select_enabled(getattr(settings, each.section))) for each in POLICY_CHOICES}
-        self.choices[IMAGE.name] = self.choices[IMAGE.name] or [_OWN_IMAGE]
+        self.images = list(select_enabled(settings.images)) or [_OWN_IMAGE]
         self.gpus = select_enabled(settings.gpus)
         self.bare: dict[str, str] = {}
         for slug in self.gpus:
@@ -102,8 +101,10 @@ def _check_rule(path: str, rule: Rule, *, known: _KnownNames) -> Iterator[Proble
     if rule.images == ():
         message = "must name at least one image: without one no server starts"
         yield Problem(field=f"{path}.images", code="out_of_range", message=message)
-    for each in POLICY_CHOICES:
-        yield from _check_choice(f"{path}.{each.section}", each, rule=rule, known=known)
+    for index, slug in enumerate(rule.images or ()):
+        if slug not in known.images and slug != ANY:
+            reason = _describe_unknown("image", slug, offered=known.images, entries=settings.images)
+            yield Problem(field=f"{path}.images.{index}", code="unknown_choice", message=reason)
     for slug in rule.gpus or {}:
         if reason := _describe_bad_gpu(slug, known):
             yield Problem(field=f"{path}.gpus.{sanitize_name(slug)}", code="unknown_choice", message=reason)
@@ -112,14 +113,6 @@ def _check_rule(path: str, rule: Rule, *, known: _KnownNames) -> Iterator[Proble
         yield from _check_limits(f"{path}.gpus.{sanitize_name(slug)}", of_type)
     yield from _check_range(f"{path}.cpu", rule.cpu, general=settings.cpu, show=format_cpu)
     yield from _check_range(f"{path}.memory", rule.memory, general=settings.memory, show=format_memory)
-
-
-def _check_choice(path: str, choice_field: ChoiceField, *, rule: Rule, known: _KnownNames) -> Iterator[Problem]:
-    offered, entries = known.choices[choice_field.name], getattr(known.settings, choice_field.section)
-    for index, slug in enumerate(getattr(rule, choice_field.section) or ()):
-        if slug not in offered and slug != ANY:
-            reason = _describe_unknown(choice_field.title, slug, offered=offered, entries=entries)
-            yield Problem(field=f"{path}.{index}", code="unknown_choice", message=reason)
 
 
 def _check_pool(path: str, pool: GPUPool, *, known: _KnownNames) -> Iterator[Problem]:

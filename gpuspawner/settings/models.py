@@ -26,7 +26,6 @@ from gpuspawner.core.request.field_definitions import (
     CLOSED_CHOICES,
     CPU,
     MEMORY,
-    POLICY_CHOICES,
     RUN_TIME,
     SHARED_MEMORY,
     Priority,
@@ -296,21 +295,12 @@ class SettingsModel(FromSettings):
 
 
 def _complete_rule(rule: RuleT) -> RuleT:
-    """Return a rule with its :attr:`Rule.choices`.
+    """Return a rule that forbids custom images, if it lists images instead of ``*`` and has no ``custom_images``.
 
-    A custom image is one that the user names by its reference. A rule without ``custom_images`` forbids them if its
-    ``images`` is a list of slugs instead of ``*``.
+    A custom image is one that the user names by its reference.
     """
     lists_images = rule.images is not None and ANY not in rule.images
-    return replace(
-        rule,
-        choices={
-            choice.name: frozenset(slugs)
-            for choice in POLICY_CHOICES
-            if (slugs := getattr(rule, choice.section)) is not None
-        },
-        custom_images=False if rule.custom_images is None and lists_images else rule.custom_images,
-    )
+    return replace(rule, custom_images=False) if rule.custom_images is None and lists_images else rule
 
 
 SETTINGS = TypeAdapter(SettingsModel)

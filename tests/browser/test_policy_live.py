@@ -51,7 +51,7 @@ CATALOG = Catalog(
     },
     policy=Policy(
         default=Rule(
-            choices={"image": frozenset({"lab"})},
+            images=("lab",),
             custom_images=False,
             gpus={"a100": GPUTypeRule(), "t4": GPUTypeRule(max_runtime_s=4 * HOUR_S)},
             max_gpus=4,

@@ -39,7 +39,7 @@ from gpuspawner.core.value_types import (
 UNLIMITED = sys.maxsize
 """Value of a limit in a rule: the rule explicitly allows any amount."""
 ANY = "*"
-"""Wildcard in a rule: every image (or priority), or every GPU type that the rule does not name."""
+"""Wildcard in a rule: every image, or every GPU type that the rule does not name."""
 
 
 def normalize_group(group: str) -> str:
@@ -150,16 +150,12 @@ The key :data:`ANY` stands for all types that the mapping does not name."""
 class Rule(FromSettings):
     """A rule for all users, the users of a group, or one user. If a key is omitted, the rule sets no such limit.
 
-    :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param sources: in a merged rule, the ``gpus`` of each rule without ``deny``; may be empty if there is only one.
         :func:`gpuspawner.core.policy.rules.find_member_rule` reads ``sources`` and ``caps``.
     :param caps: in a merged rule, the ``gpus`` of each rule with ``deny``.
     """
 
-    # Only :attr:`choices` has the images of a merged rule.
-    images: Annotated[SlugList | None, setting("Slugs of images that the user may choose, or *.")] = field(
-        default=None, compare=False, repr=False
-    )
+    images: Annotated[SlugList | None, setting("Slugs of images that the user may choose, or *.")] = None
     custom_images: Annotated[
         bool | None,
         setting(
@@ -180,17 +176,12 @@ class Rule(FromSettings):
         RunTimeLimit | None, setting("Time after which each server is stopped.", alias="max_runtime")
     ] = None
     deny: Annotated[bool, setting("True: the rule caps what other rules allow, and allows nothing itself.")] = False
-    choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sources: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
-    def allows_choice(self, name: str, slug: str) -> bool:
-        """Return whether the rule allows a choice in a form field, for example one image.
-
-        :param name: name of the field.
-        """
-        slugs = self.choices.get(name)
-        return slugs is None or slug in slugs or ANY in slugs
+    def allows_image(self, slug: str) -> bool:
+        """Return whether the rule allows an image."""
+        return self.images is None or slug in self.images or ANY in self.images
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
         """Return the limits for a GPU type, or None if the type is not allowed.

@@ -46,7 +46,6 @@ from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.request.checks import Problems
-from gpuspawner.core.request.field_definitions import POLICY_CHOICES
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.units.duration import format_duration, format_duration_option
@@ -126,7 +125,7 @@ def _list_misfits(image: Image, gpus: Iterable[GPUType]) -> tuple[MisfitView, ..
 
 _PERMANENT_CODES = frozenset(
     {
-        *(each.denial_code for each in POLICY_CHOICES),
+        denials.IMAGE_NOT_ALLOWED,
         denials.CUSTOM_IMAGE_NOT_ALLOWED,
         denials.PRESET_NOT_ALLOWED,
         denials.GPU_NOT_ALLOWED,

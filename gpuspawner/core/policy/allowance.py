@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar, overload
+from typing import overload
 
 from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     Bounds,
     Catalog,
-    Choice,
     GPUType,
     Image,
     Preset,
@@ -31,14 +30,12 @@ from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_po
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.candidate import Candidate
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, IMAGE, MEMORY
-from gpuspawner.core.request.fields import AmountField, ChoiceField
+from gpuspawner.core.request.field_definitions import CPU, IMAGE, MEMORY
+from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.selection import Selection, find_preset_errors
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_bare_cpus, format_exact_cpus, format_memory
-
-EntryT = TypeVar("EntryT", Choice, Image)
 
 
 class AllowedTypes(Mapping[str, GPUType]):
@@ -127,9 +124,9 @@ class Allowance:
         """Why the user may start no server from the form's fields, or None."""
         if self.refusal is not None:
             return self.refusal
-        if not self._select_allowed(IMAGE.name, self.full_catalog.images):
+        if not self._select_images(self.full_catalog.images):
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
-            return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
+            return Denial(field=IMAGE.name, code=denials.IMAGE_NOT_ALLOWED, message=message)
         return self._check_amount(CPU, None) or self._check_amount(MEMORY, None)
 
     @cached_property
@@ -184,11 +181,8 @@ class Allowance:
         max_run_time_s = self.find_max_run_time_s(None)
         return replace(
             full,
-            images=self._select_allowed(IMAGE.name, full.images),
+            images=self._select_images(full.images),
             presets=self._select_presets(full.presets),
-            choices={
-                name: left for name, offered in full.choices.items() if (left := self._select_allowed(name, offered))
-            },
             custom_images=None if self.check_custom_image() else full.custom_images,
             cpu=self._narrow_amount(CPU),
             memory=self._narrow_amount(MEMORY),
@@ -205,7 +199,11 @@ class Allowance:
         """
         if self.blocked is not None:
             return self.blocked
-        return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
+        if self._allows_image(slug):
+            return None
+        image = self.full_catalog.images.get(slug)
+        message = denials.explain_image_not_allowed(slug if image is None else image.display_name)
+        return Denial(field=IMAGE.name, code=denials.IMAGE_NOT_ALLOWED, message=message)
 
     def check_preset(self, slug: str) -> Denial | None:
         """Return why the user may not choose a preset, or None.
@@ -243,7 +241,7 @@ class Allowance:
         ]
         if not same or any(self._admits(IMAGE.name, slug) for slug in same):
             return None
-        message = gettext(IMAGE.not_allowed, name=reference)
+        message = denials.explain_image_not_allowed(reference)
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
@@ -289,11 +287,6 @@ class Allowance:
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
             run_time,
-            *(
-                self._check_choice(each, selection.choices[each.name], offered=self.full_catalog.choices[each.name])
-                for each in CLOSED_CHOICES
-                if each.name in selection.choices
-            ),
         )
         return tuple(each for each in found if each is not None)
 
@@ -418,11 +411,11 @@ class Allowance:
         most = None if requests is None else bounds.find_most_requested(requests)
         return find_lowest_limit(left.get(f"limits.{amount_field.name}"), most)
 
-    def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
-        return {slug: entry for slug, entry in offered.items() if self._allows_choice(name, slug)}
+    def _select_images(self, images: Mapping[str, Image]) -> dict[str, Image]:
+        return {slug: image for slug, image in images.items() if self._allows_image(slug)}
 
-    def _allows_choice(self, name: str, slug: str) -> bool:
-        return self.rule.allows_choice(name, slug) and self._admits(name, slug)
+    def _allows_image(self, slug: str) -> bool:
+        return self.rule.allows_image(slug) and self._admits(IMAGE.name, slug)
 
     def _admits(self, *key: str) -> bool:
         policy = self.full_catalog.policy
@@ -430,15 +423,6 @@ class Allowance:
 
     def _select_presets(self, presets: Mapping[str, Preset]) -> dict[str, Preset]:
         return {slug: preset for slug, preset in presets.items() if self._admits("preset", slug)}
-
-    def _check_choice(
-        self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
-    ) -> Denial | None:
-        if self._allows_choice(choice_field.name, slug):
-            return None
-        name = offered[slug].display_name if slug in offered else slug
-        message = gettext(choice_field.not_allowed, name=name)
-        return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
         """Return why the user's rule denies the CPU or memory of a pod, or None.

@@ -15,6 +15,7 @@ from gpuspawner.core.text.wording import format_list, join_sentences, sanitize_n
 Denial = Problem
 
 GPU_NOT_ALLOWED = "gpu_not_allowed"
+IMAGE_NOT_ALLOWED = "image_not_allowed"
 PRESET_NOT_ALLOWED = "preset_not_allowed"
 CUSTOM_IMAGE_NOT_ALLOWED = "custom_image_not_allowed"
 GPU_QUOTA = "gpu_quota"
@@ -40,6 +41,14 @@ def explain_groups_unknown() -> str:
     return gettext(
         "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
     )
+
+
+def explain_image_not_allowed(image: str) -> str:
+    """Return a sentence that the user may not have an image.
+
+    :param image: name or reference of the image.
+    """
+    return gettext("You don't have access to the image {name}.", name=image)
 
 
 def explain_not_allowed(gpu: str) -> str:

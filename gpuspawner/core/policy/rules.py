@@ -31,14 +31,13 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 def overlay_rule(base: Rule, own: Rule) -> Rule:
     """Return the rule ``base`` with the values of ``own`` for the keys that ``own`` sets.
 
-    Minimum and maximum of CPU and memory count as separate keys. Each form field in ``choices`` counts as its own key.
+    Minimum and maximum of CPU and memory count as separate keys.
 
     :param base: the rule whose keys are replaced.
     :param own: the rule whose keys win.
     """
     own_keys = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NOT_KEYS}
     own_keys = {name: value for name, value in own_keys.items() if value is not None}
-    own_keys["choices"] = {**base.choices, **own.choices}
     for name in ("cpu", "memory"):
         if name in own_keys and getattr(base, name) is not None:
             under, over = getattr(base, name), own_keys[name]
@@ -74,10 +73,7 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
         limits |= {"sources": _list_sources(rule), "caps": (*rule.caps, cap.gpus)}
     return replace(
         rule,
-        choices={
-            name: _join_present(rule.choices.get(name), cap.choices.get(name), join=_intersect_slugs)
-            for name in dict.fromkeys([*rule.choices, *cap.choices])
-        },
+        images=_join_present(rule.images, cap.images, join=_intersect_slugs),
         custom_images=_join_present(rule.custom_images, cap.custom_images, join=lambda a, b: a and b),
         gpus=_join_present(rule.gpus, cap.gpus, join=lambda a, b: _join_types(a, b, either=False, join=_cap_type)),
         cpu=_join_present(rule.cpu, cap.cpu, join=_narrow_range),
@@ -111,7 +107,7 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
 def _merge_generous(one: Rule, other: Rule) -> Rule:
     limits = {name: _join_if_both(getattr(one, name), getattr(other, name), join=max) for name in _LIMITS}
     return Rule(
-        choices={name: slugs | other.choices[name] for name, slugs in one.choices.items() if name in other.choices},
+        images=_join_if_both(one.images, other.images, join=lambda a, b: tuple(sorted({*a, *b}))),
         custom_images=_join_if_both(one.custom_images, other.custom_images, join=lambda a, b: a or b),
         gpus=_join_if_both(
             one.gpus, other.gpus, join=lambda a, b: _join_types(a, b, either=True, join=_merge_generous_type)
@@ -132,10 +128,10 @@ def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> A
     return None if one is None or other is None else join(one, other)
 
 
-def _intersect_slugs(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+def _intersect_slugs(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     if ANY in one or ANY in other:
         return other if ANY in one else one
-    return one & other
+    return tuple(slug for slug in one if slug in other)
 
 
 def _join_types(

@@ -7,9 +7,8 @@ A field such as the priority offers a fixed list of entries, and the first entry
 add or change:
 
 - in this module: a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, and a class of
-  the field's entries. If rules of the policy may restrict the field, set ``not_allowed`` of the ``ClosedChoiceField``
+  the field's entries
 - :mod:`gpuspawner.settings.models`: the settings' key, and the key in ``PresetEntry``
-- :class:`~gpuspawner.core.catalog.policy_model.Rule`: the key with which a rule restricts the field, if rules may do so
 - :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
 - the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
   ``docs/reference/configuration.md`` (``python -m docsite --reference``)
@@ -72,7 +71,6 @@ IMAGE = ChoiceField(
     section="images",
     title=gettext_lazy("image"),
     gone=gettext_lazy("The image you had last time{saved} is no longer offered: {name} is selected."),
-    not_allowed=gettext_lazy("You don't have access to the image {name}."),
 )
 CUSTOM_IMAGE = Field(name="custom_image", kind=FieldKind.REFERENCE, max_length=MAX_REFERENCE_LENGTH, may_be_empty=True)
 CPU = AmountField(
@@ -177,7 +175,5 @@ FIELDS: tuple[Field, ...] = (
 """All fields, in the form's order."""
 FORM_FIELDS = tuple(each.name for each in FIELDS)
 """Names of the form's fields, in the form's order."""
-POLICY_CHOICES = tuple(each for each in FIELDS if isinstance(each, ChoiceField) and each.not_allowed)
-"""Fields whose entries (images, for example) the admin's policy may deny to a user."""
 FIELDS_BY_NAME = {each.name: each for each in FIELDS}
 AMOUNT_FIELDS = tuple(each for each in FIELDS if isinstance(each, AmountField))

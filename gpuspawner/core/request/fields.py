@@ -145,20 +145,12 @@ class ChoiceField(Field):
     :param title: what users call the field, in the middle of a sentence (``GPU type``), from ``gettext_lazy``.
     :param gone: notice in the form that a saved choice is no longer offered. In it, ``{saved}`` is the saved choice,
         and ``{name}`` is the entry that the form selects instead.
-    :param not_allowed: sentence that says that the user may not have the entry ``{name}``; empty if rules of the policy
-        cannot restrict this field.
     """
 
     kind: FieldKind = FieldKind.CHOICE
     section: str
     title: str
     gone: str
-    not_allowed: str = ""
-
-    @property
-    def denial_code(self) -> str:
-        """Code of the error if the policy does not allow the entry that the user picked."""
-        return f"{self.name}_not_allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

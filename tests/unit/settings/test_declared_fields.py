@@ -1,11 +1,10 @@
-"""A declared field has its keys in settings, presets and rules, its trait and its part in the script."""
+"""A declared field has its keys in settings and presets, its trait and its part in the script."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_model import Rule
-from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, FIELDS, POLICY_CHOICES
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, FIELDS
 from gpuspawner.core.request.fields import ChoiceField, Field
 from gpuspawner.core.value_types import list_keys
 from gpuspawner.hub.config.traits import SETTING_TRAITS
@@ -27,8 +26,3 @@ def test_a_preset_may_hold_every_field_but_the_image_that_a_user_names(field: Fi
 def test_what_a_field_offers_is_a_key_of_the_settings_and_a_trait(section: str):
     assert section in list_keys(SettingsModel)
     assert section in SETTING_TRAITS
-
-
-@pytest.mark.parametrize("field", POLICY_CHOICES, ids=lambda field: field.name)
-def test_rules_list_the_choices_that_they_may_restrict(field: ChoiceField):
-    assert field.section in list_keys(Rule)

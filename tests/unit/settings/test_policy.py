@@ -45,7 +45,7 @@ def test_all_keys_are_carried_over():
     assert policy(FULL) == Policy(
         hide=True,
         default=Rule(
-            choices={"image": frozenset({"*"})},
+            images=("*",),
             custom_images=True,
             gpus={"*": GPUTypeRule()},
             max_gpus=4,

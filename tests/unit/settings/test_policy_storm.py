@@ -30,8 +30,8 @@ def parsed(world: World) -> tuple[Policy, dict[str, Any]]:
 
 def denials(limits: Rule, choice: Choice) -> Iterator[str]:
     """Yield what a rule denies, named as the judge names it."""
-    may_have = limits.allows_choice("image", choice.image) if choice.image else limits.custom_images is not False
-    if not may_have or not any(limits.allows_choice("image", slug) for slug in IMAGES):
+    may_have = limits.allows_image(choice.image) if choice.image else limits.custom_images is not False
+    if not may_have or not any(limits.allows_image(slug) for slug in IMAGES):
         yield "image"
     for name, amount in (("cpu", round(choice.cpu * 1000)), ("memory", choice.memory * 1024**3)):
         bounds = getattr(limits, name)

@@ -10,10 +10,10 @@ from tests.unit.core.policies import pool
 
 @pytest.mark.parametrize(
     ("images", "has"),
-    [(None, True), (frozenset({"*"}), True), (frozenset({"torch"}), True), (frozenset({"r"}), False)],
+    [(None, True), (("*",), True), (("torch",), True), (("r",), False)],
 )
-def test_an_image_may_be_used_where_it_is_named_or_none_is(images: frozenset[str] | None, has: bool):
-    assert Rule(choices={} if images is None else {"image": images}).allows_choice("image", "torch") is has
+def test_an_image_may_be_used_where_it_is_named_or_none_is(images: tuple[str, ...] | None, has: bool):
+    assert Rule(images=images).allows_image("torch") is has
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ LIMITED = replace(
     FULL,
     policy=Policy(
         default=Rule(
-            choices={"image": frozenset({"cuda"})},
+            images=("cuda",),
             custom_images=False,
             gpus={"h100": GPUTypeRule(max_runtime_s=1800), "slice": GPUTypeRule()},
             max_gpus=6,

@@ -66,7 +66,7 @@ def test_a_form_without_fields_says_what_is_known_of_the_cluster():
             id="nothing may be started",
         ),
         # Profiles may have other images, and more CPUs, than those that the fields would offer.
-        pytest.param(allowed(Rule(choices={"image": frozenset({"gone"})})), PolicyView(), id="no image"),
+        pytest.param(allowed(Rule(images=("gone",))), PolicyView(), id="no image"),
         pytest.param(allowed(Policy(default=Rule(cpu=AmountRange(min=32_000)))), PolicyView(), id="no amount"),
     ],
 )

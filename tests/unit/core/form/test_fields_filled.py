@@ -118,7 +118,7 @@ def filled_for(
 
 
 LIMITED = Rule(
-    choices={"image": frozenset({"torch"})},
+    images=("torch",),
     custom_images=False,
     gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule(max_gpus_per_server=2, max_runtime_s=4 * HOUR_S)},
     cpu=AmountRange(max=4000),

@@ -66,7 +66,7 @@ def test_a_type_that_is_not_for_this_person_is_denied_with_its_reason():
 
 
 def test_an_image_that_is_not_for_this_person_comes_last_with_its_reason_and_stays_out_of_the_script():
-    view = view_for(allowed(Rule(choices={"image": frozenset({"r", "torch"})})))
+    view = view_for(allowed(Rule(images=("r", "torch"))))
     assert [(image.slug, image.denied) for image in view.images] == [
         ("torch", ""),
         ("r", ""),
@@ -89,7 +89,7 @@ def test_choices_denied_for_good_are_left_out_where_the_admin_says_so():
         "cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=()),
         "r": Image(slug="r", display_name="R", image="r"),
     }
-    rule = Rule(choices={"image": frozenset({"torch", "cpu"})}, custom_images=False, **MINE)
+    rule = Rule(images=("torch", "cpu"), custom_images=False, **MINE)
     view = view_for(allowed(Policy(default=rule, hide=True), images=images))
     assert (list(types(view)), [image.slug for image in view.images]) == (["t4"], ["torch", "cpu"])
     assert (view.custom_image, policy_of(view).custom_image) == (None, None)

@@ -40,14 +40,14 @@ def two(slug: str = "t4", count: int = 2) -> dict[str, Any]:
 ONE_EACH = [
     # rule, what else is the case, options, field and code of the denial (none: let through)
     (Rule(), {}, two(count=8), None),
-    (Rule(choices={"image": frozenset({"torch"})}), {}, {"image": "torch"}, None),
-    (Rule(choices={"image": frozenset({"torch"})}), {}, {}, None),
-    (Rule(choices={"image": frozenset({"torch"})}), {}, {"image": "r"}, ("image", "image_not_allowed")),
-    (Rule(choices={"image": frozenset({"*"})}), {}, {"image": "r"}, None),
-    (Rule(choices={"image": frozenset({"gone"})}), {}, {}, ("image", "image_not_allowed")),
+    (Rule(images=("torch",)), {}, {"image": "torch"}, None),
+    (Rule(images=("torch",)), {}, {}, None),
+    (Rule(images=("torch",)), {}, {"image": "r"}, ("image", "image_not_allowed")),
+    (Rule(images=("*",)), {}, {"image": "r"}, None),
+    (Rule(images=("gone",)), {}, {}, ("image", "image_not_allowed")),
     (Rule(custom_images=True), {}, {"custom_image": "quay.io/a/b:1"}, None),
     (Rule(custom_images=False), {}, {"custom_image": "quay.io/a/b:1"}, ("custom_image", "custom_image_not_allowed")),
-    (Rule(choices={"image": frozenset({"r"})}), {}, {"custom_image": "quay.io/a/b:1"}, None),
+    (Rule(images=("r",)), {}, {"custom_image": "quay.io/a/b:1"}, None),
     (ONLY_T4, {}, {"gpu": "t4"}, None),
     (ONLY_T4, {}, {"gpu": "a100"}, ("gpu", "gpu_not_allowed")),
     (ONLY_T4, {}, {"gpu": "either"}, ("gpu", "gpu_not_allowed")),
@@ -153,7 +153,7 @@ def test_every_rule(policy: Policy | Rule | None, case: dict[str, Any], options:
 
 
 def test_all_that_is_refused_is_said_at_once_and_nothing_that_was_not_asked_for():
-    rule = Rule(max_gpus=1, choices={"image": frozenset({"r"})}, cpu=AmountRange(max=1000), max_runtime_s=HOUR_S)
+    rule = Rule(max_gpus=1, images=("r",), cpu=AmountRange(max=1000), max_runtime_s=HOUR_S)
     found = refused(allowed(rule), {"image": "torch", "gpu": "t4", "gpu_count": 2})
     assert found == [("image", "image_not_allowed"), ("gpu_count", "gpu_quota")]
 
@@ -194,7 +194,7 @@ def test_of_a_type_that_the_hub_does_not_offer_a_server_may_have_none():
 
 
 def test_each_choice_says_why_it_is_out_of_reach():
-    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}, choices={"image": frozenset({"r"})}, custom_images=False))
+    limits = allowed(Rule(gpus={"t4": GPUTypeRule()}, images=("r",), custom_images=False))
     found = (
         limits.check_gpu("a100"),
         limits.check_gpu("t4"),
@@ -249,7 +249,7 @@ def test_without_a_policy_and_a_quota_nothing_is_worked_out():
 
 def test_allowed_choices_are_a_catalog_of_their_own():
     rule = Rule(
-        choices={"image": frozenset({"torch"})},
+        images=("torch",),
         gpus={"t4": GPUTypeRule(max_gpus_per_server=2)},
         cpu=AmountRange(max=4200),
     )

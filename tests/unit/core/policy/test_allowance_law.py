@@ -53,8 +53,8 @@ def ranges(unit: int) -> st.SearchStrategy[AmountRange]:
 def rules(*, deny: bool = False) -> st.SearchStrategy[Rule]:
     return st.builds(
         Rule,
-        choices=st.just({})
-        | st.fixed_dictionaries({"image": st.frozensets(st.sampled_from([*CATALOG.images, "*"]), min_size=1)}),
+        images=st.none()
+        | st.frozensets(st.sampled_from([*CATALOG.images, "*"]), min_size=1).map(lambda slugs: tuple(sorted(slugs))),
         custom_images=st.none() | st.booleans(),
         gpus=st.none() | st.dictionaries(SLUGS, TYPE_RULES),
         max_gpus=LIMIT,
@@ -86,7 +86,7 @@ TWO_POOLS = st.tuples(POOLS, POOLS).map(
 )
 # Rules about images, CPU and memory may leave nothing and so block everything, which is another matter.
 PLAIN_RULES, PLAIN_DENIALS = (
-    rules(deny=deny).map(lambda rule: replace(rule, choices={}, cpu=None, memory=None)) for deny in (False, True)
+    rules(deny=deny).map(lambda rule: replace(rule, images=None, cpu=None, memory=None)) for deny in (False, True)
 )
 PLAIN = st.builds(
     Policy,

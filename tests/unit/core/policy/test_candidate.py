@@ -111,7 +111,7 @@ def test_who_may_start_nothing_may_start_no_pod(candidate: dict[str, Any]):
 
 
 def test_a_form_of_which_nothing_is_left_does_not_block_profiles():
-    allowance = allowed(Rule(choices={"image": frozenset({"gone"})}, cpu=AmountRange(min=32_000)))
+    allowance = allowed(Rule(images=("gone",), cpu=AmountRange(min=32_000)))
     assert (allowance.blocked is None, allowance.refusal) == (False, None)
     assert denials(allowance, cpu=(64_000, 64_000)) == {}
 

@@ -159,7 +159,7 @@ def _list_restricted(admission: Admission) -> Iterator[AccessKey]:
 def _check_images(admission: Admission, limits: Allowance) -> dict[str, bool]:
     if admission.selection.custom_image is not None:
         return {"custom images": limits.rule.custom_images is not False}
-    return {"images": limits.rule.allows_choice("image", admission.selection.image)}
+    return {"images": limits.rule.allows_image(admission.selection.image)}
 
 
 def _check_amounts(admission: Admission, limits: Allowance) -> Iterator[tuple[str, bool]]:

@@ -12,8 +12,8 @@ from gpuspawner.core.policy.rules import cap_rule, find_member_rule, merge_most_
 ANY, ONE, TWO = GPUTypeRule(), GPUTypeRule(max_gpus=1, max_runtime_s=60), GPUTypeRule(max_gpus=2, max_gpus_per_server=1)
 
 
-def images(*slugs: str) -> dict[str, frozenset[str]]:
-    return {"image": frozenset(slugs)}
+def images(*slugs: str) -> tuple[str, ...]:
+    return tuple(sorted(slugs))
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def images(*slugs: str) -> dict[str, frozenset[str]]:
         ("max_gpus", 4, UNLIMITED, UNLIMITED),
         ("max_gpus", None, 0, 0),
         ("custom_images", True, False, False),
-        ("choices", images("a"), images("b"), images("b")),
+        ("images", images("a"), images("b"), images("b")),
         ("gpus", {"t4": ONE}, {"a100": ANY}, {"a100": ANY}),
         ("gpus", {"t4": ONE}, {}, {}),
         ("cpu", AmountRange(min=1, max=8), AmountRange(max=4), AmountRange(min=1, max=4)),
@@ -49,9 +49,9 @@ def test_a_key_of_the_later_rule_replaces_that_of_the_earlier(key: str, base: An
         ("max_runtime_s", 3600, None, None),
         ("custom_images", True, False, True),
         ("custom_images", None, False, None),
-        ("choices", images("a"), images("b"), images("a", "b")),
-        ("choices", images("a"), images("*"), images("a", "*")),
-        ("choices", images("a"), {}, {}),
+        ("images", images("a"), images("b"), images("a", "b")),
+        ("images", images("a"), images("*"), images("a", "*")),
+        ("images", images("a"), None, None),
         ("gpus", {"t4": ONE}, {"a100": TWO}, {"t4": ONE, "a100": TWO}),
         ("gpus", {"t4": ONE}, {"t4": TWO}, {"t4": GPUTypeRule(max_gpus=2)}),
         ("gpus", {"t4": ONE, "*": ANY}, {"t4": GPUTypeRule(max_gpus=3)}, {"t4": GPUTypeRule(max_gpus=3), "*": ANY}),
@@ -86,10 +86,10 @@ def test_the_more_generous_wins_and_nothing_said_is_no_limit(key: str, one: Any,
         ("custom_images", True, False, False),
         ("custom_images", False, True, False),
         ("custom_images", None, False, False),
-        ("choices", images("a", "b"), images("b", "c"), images("b")),
-        ("choices", images("*"), images("b"), images("b")),
-        ("choices", images("a"), images("*"), images("a")),
-        ("choices", {}, images("b"), images("b")),
+        ("images", images("a", "b"), images("b", "c"), images("b")),
+        ("images", images("*"), images("b"), images("b")),
+        ("images", images("a"), images("*"), images("a")),
+        ("images", None, images("b"), images("b")),
         ("gpus", {"t4": ANY}, {"a100": ANY}, {}),
         ("gpus", None, {"t4": ONE}, {"t4": ONE}),
         ("gpus", {"*": TWO}, {"t4": ONE}, {"t4": GPUTypeRule(max_gpus=1, max_gpus_per_server=1, max_runtime_s=60)}),
