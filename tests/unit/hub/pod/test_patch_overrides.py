@@ -18,7 +18,6 @@ from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.pod.patch import apply_choice, lay_over, merge_overrides, patch_pod, serialize_models
 from gpuspawner.hub.trait_overrides import TraitOverrides
-from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.pod.pods import UNCHOSEN, PodBuilder, make_choice
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -54,18 +53,6 @@ def lay_as_kubespawner(base: dict[str, Any], layers: list[dict[str, Any]]) -> di
         except (AttributeError, TypeError):
             return None
     return spawner.read()
-
-
-@given(base=BASES, layers=st.lists(TRAITS, max_size=4))
-def test_it_is_what_kubespawner_makes_of_them(base: dict[str, Any], layers: list[dict[str, Any]]):
-    expected = lay_as_kubespawner(base, layers)
-    if expected is None:
-        return
-    before = copy.deepcopy((base, layers))
-    spawner = AnySpawner(base)
-    for layer in layers:
-        lay_over(spawner, layer)
-    assert (spawner.read(), base, layers) == (expected, *before)
 
 
 @given(base=BASES, layers=st.lists(TRAITS, max_size=3))
@@ -111,10 +98,6 @@ def lay(base: dict[str, Any], *layers: dict[str, Any]) -> dict[str, Any]:
     return spawner.read()
 
 
-def test_a_null_in_a_new_mapping_is_left_out():
-    assert lay({"a": {}}, {"a": {"new": {"b": None, "c": {"d": None}}}}) == {"a": {"new": {"c": {}}}}
-
-
 def test_a_mapping_replaces_a_text_in_a_trait():
     shown = {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     assert lay({"environment": {"A": "text"}}, {"environment": {"A": shown}}) == {"environment": {"A": shown}}
@@ -145,18 +128,6 @@ OVERRIDE: dict[str, Any] = {
     "http_timeout": 77,
     "lifecycle_hooks": {"postStart": {"exec": {"command": ["true"]}}},
 }
-
-
-@pytest.mark.parametrize("trait", [*OVERRIDE])
-async def test_each_trait_of_a_spawner_has_the_value_that_a_profile_gives_it(make_spawner: MakeSpawner, trait: str):
-    layer = {trait: OVERRIDE[trait]}
-    of_profile, ours = make_spawner(kubespawner=ADMINS), make_spawner(kubespawner=ADMINS)
-    before = copy.deepcopy(getattr(ours, trait))
-    of_profile._apply_overrides(copy.deepcopy(layer))
-    lay_over(ours, layer)
-    assert getattr(ours, trait) == getattr(of_profile, trait) != before
-    ours.trait_overrides.restore()
-    assert getattr(ours, trait) == before
 
 
 # -- the choice on top of overrides ------------------------------------------------------------------------------------
@@ -193,11 +164,6 @@ def test_the_choice_lies_on_top_of_the_override():
     assert (notebook["args"], notebook["image"]) == (["start.sh"], "chosen")
 
 
-def test_a_later_override_is_laid_over_the_earlier_ones():
-    spawner = start({"node_selector": {"a": "1", "b": "1"}}, {"node_selector": {"b": "2", "a": None}}, traits={})
-    assert serialize_models(spawner.build())["spec"]["nodeSelector"] == {"b": "2"}
-
-
 @pytest.mark.parametrize(
     "override",
     [
@@ -222,14 +188,6 @@ def test_containers_of_an_override_get_no_gpus():
 def test_the_start_timeout_is_set_before_the_start_and_not_with_the_other_traits():
     spawner = start({"start_timeout": 900, "http_timeout": 5}, traits={"start_timeout": 77}, start_timeout_s=800)
     assert (spawner.start_timeout, spawner.http_timeout) == (77, 5)
-
-
-@pytest.mark.parametrize("trait", ["tolerations", "volumes", "init_containers"])
-def test_an_empty_list_of_an_override_empties_a_trait(trait: str):
-    spawner = start({trait: []})
-    assert getattr(spawner, trait) == []
-    field = {"init_containers": "initContainers"}.get(trait, trait)
-    assert not serialize_models(spawner.build())["spec"].get(field)
 
 
 # -- image and amounts -------------------------------------------------------------------------------------------------
