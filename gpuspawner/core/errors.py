@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +21,11 @@ class Problem:
         is about no single field.
     :param code: stable, machine-readable reason (``out_of_range``); the module that raises the error documents it.
     :param message: sentence for the user or the admin, usually with the allowed values.
-    :param hint: what to enter instead, for the place beside the form's field; empty = the form shows ``message`` there.
     """
 
     field: str
     code: str
     message: str
-    hint: str = dataclass_field(default="", compare=False)
 
 
 class GPUSpawnerError(Exception):

@@ -433,7 +433,7 @@ def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
     """Return field name → error message, in the order in which the form shows the fields."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
-        messages.setdefault(problem.field, []).append(problem.hint or problem.message)
+        messages.setdefault(problem.field, []).append(problem.message)
     places = {name: place for place, name in enumerate(_READING_ORDER)}
     ordered = sorted(messages, key=lambda name: places.get(name, len(places)))
     return {name: join_sentences(*messages[name]) for name in ordered}

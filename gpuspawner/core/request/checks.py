@@ -60,16 +60,15 @@ class Problems:
     def __init__(self) -> None:
         self._by_field: dict[str, Problem] = {}
 
-    def add(self, field: str, code: str, *, message: str, hint: str = "") -> None:
+    def add(self, field: str, code: str, *, message: str) -> None:
         """Add a problem, unless its field already has a problem or :data:`_MAX_PROBLEMS` have been added.
 
         :param field: name of the field.
         :param code: code of the problem, by which REST clients identify it.
         :param message: translated sentence for the user.
-        :param hint: translated sentence that the form shows beside the field instead; empty to show the message.
         """
         if len(self._by_field) < _MAX_PROBLEMS:
-            self._by_field.setdefault(field, Problem(field=field, code=code, message=message, hint=hint))
+            self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
 
     def refuse(
         self,
@@ -79,7 +78,6 @@ class Problems:
         value: object,
         message: str,
         offered: Collection[str] | None = None,
-        hint: str = "",
         **values: str,
     ) -> None:
         """Add a problem about a wrong value.
@@ -90,7 +88,6 @@ class Problems:
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
         :param offered: slugs to choose from, which are listed after the message. If empty, a sentence after the message
             says that none is offered. None = nothing follows the message.
-        :param hint: translated sentence that the form shows beside the field instead; empty to show the message.
         :param values: values of the other placeholders in the message, by name.
         """
         translated = gettext(message, value=quote(value), **values)
@@ -99,7 +96,7 @@ class Problems:
             translated = join_sentences(translated, suggest_name(value, offered).strip(), choices)
         elif offered is not None:
             translated = join_sentences(translated, gettext("None is offered."))
-        self.add(field, code, message=translated, hint=hint)
+        self.add(field, code, message=translated)
 
     def refuse_unknown(self, names: Iterable[object], known: Collection[str]) -> None:
         """Add a problem for each of the first unknown fields, as many as one error may have.
@@ -144,12 +141,7 @@ class Problems:
             )
             self.add(field, "too_long", message=message)
         elif value not in offered:
-            # Beside a field, the user sees what is offered: the hint does not list it.
-            missing = gettext(_UNKNOWN_CHOICE, choice=title, value=quote(value))
-            hint = join_sentences(missing, gettext("Pick another."))
-            self.refuse(
-                field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, offered=offered, hint=hint, choice=title
-            )
+            self.refuse(field, "unknown_choice", value=value, message=_UNKNOWN_CHOICE, offered=offered, choice=title)
         else:
             return value
         return None

@@ -121,8 +121,8 @@ def _list_wrong_fields(filled: FilledFields, allowance: Allowance) -> set[str]:
 
 
 def _reword(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> Problem:
-    """Return a problem with a hint in the user's words, which lists no slugs."""
-    return replace(problem, hint=_explain(problem, draft, allowance=allowance) or problem.hint)
+    """Return a problem in the user's words, without slugs."""
+    return replace(problem, message=_explain(problem, draft, allowance=allowance) or problem.message)
 
 
 def _explain(problem: Problem, draft: FormDraft, *, allowance: Allowance) -> str:
@@ -167,7 +167,7 @@ def _list_notes(draft: FormDraft, *, filled: FilledFields, allowance: Allowance)
         for problem in draft.problems
         if problem.field in ("", *LINK_FIELDS) and problem.field not in fixable
     ]
-    return (*([unknown] if ignored else []), *(problem.hint or problem.message for problem in others))
+    return (*([unknown] if ignored else []), *(problem.message for problem in others))
 
 
 def describe_links(

@@ -195,7 +195,7 @@ def misshown(page: str, refused: RefusedStart | None = None) -> list[str]:
 
 def _is_shown(problem: Problem, page: str) -> bool:
     """Return whether a form says what to enter, at the field, or else why it was refused, as at a preset."""
-    texts = [text for text in (problem.hint, problem.message) if text]
+    texts = [problem.message]
     # Of a link, the form says in other words what the hub does not offer and what is unclear, and names what are
     # no fields together.
     if problem.code == "unknown_choice":
