@@ -94,7 +94,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
         for resource in _list_gpu_resources(node)
     ]
     index = _LabelIndex(judged)
-    groups: dict[_TypeKey, list[tuple[GPUDescription, _JudgedNode]]] = {}
+    groups: dict[_TypeKey, list[tuple[GPUType, _JudgedNode]]] = {}
     for judged_node in judged:
         node, resource, gpu = judged_node
         if not isinstance(gpu, NodeGPU):
@@ -111,11 +111,12 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
                 unit=found.unit,
                 keys=tuple(sorted(found.match)),
             )
-            groups.setdefault(key, []).append((description, judged_node))
+            groups.setdefault(key, []).append((found, judged_node))
     unique: dict[str, GPUType] = {}
     for key in sorted(groups):
-        for found in filter(None, (_build_separate_type(groups[key], index),)):
-            named = _make_slug_unique(found, key.source, taken=unique)
+        separate = _build_separate_type(groups[key], index)
+        if separate is not None:
+            named = _make_slug_unique(separate, key.source, taken=unique)
             unique[named.slug] = named
     return tuple(sorted(unique.values(), key=_get_display_order))
 
@@ -197,23 +198,20 @@ def _choose_description(one: _JudgedNode, gpu: NodeGPU, *, index: _LabelIndex) -
     return next(clean, gpu.descriptions[0])
 
 
-def _build_separate_type(group: Iterable[tuple[GPUDescription, _JudgedNode]], index: _LabelIndex) -> GPUType | None:
+def _build_separate_type(group: Sequence[tuple[GPUType, _JudgedNode]], index: _LabelIndex) -> GPUType | None:
     """Return the type of a group of nodes, without nodes that its labels do not tell from nodes of another kind.
 
     :return: None if no node is left. A type of shared GPUs keeps all nodes: its servers get no more than they ask for
         on any of them.
     """
-    built = [
-        (_build_gpu_type(each.gpu, text, node=each.node), each) for text, each in group if isinstance(each.gpu, NodeGPU)
-    ]
-    joined = _join_types([gpu for gpu, _ in built])
+    joined = _join_types([gpu for gpu, _ in group])
     if joined.unit is UnitKind.SHARED:
         return joined
-    others = index.list_divided(built[0][1], joined.match)
+    others = index.list_divided(group[0][1], joined.match)
     if not others:
         return joined
     taken = set(map(_read_separating_labels, others))
-    apart = [(gpu, each.node) for gpu, each in built if _read_separating_labels(each.node) not in taken]
+    apart = [(gpu, each.node) for gpu, each in group if _read_separating_labels(each.node) not in taken]
     label = _find_separating_label([node for _, node in apart], others) if apart else None
     if label is None:
         return None
