@@ -30,7 +30,7 @@ from gpuspawner.core.request.options import (
 )
 from gpuspawner.hub.admission.profiles import LoadedProfiles, check_profile_options, names_profile
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
-from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.shared_dict import share_settings
 from gpuspawner.hub.config.traits import SETTING_TRAITS, STARTS_FROM_LINKS, GPUSpawnerTraits
@@ -76,6 +76,7 @@ from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
 from gpuspawner.hub.trait_overrides import TraitOverrides, copy_nested
 from gpuspawner.kube.store import StoreTiming
+from gpuspawner.settings import Settings
 
 _MAX_FAILED_STARTS = 256
 """Maximum number of failed starts that the hub keeps for open forms; each keeps an HTTP request in memory."""
@@ -540,7 +541,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     # -- settings and cluster ------------------------------------------------------------------------------------------
 
     @override
-    def parse_settings(self) -> ParsedSettings:
+    def parse_settings(self) -> Settings:
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     async def make_offer(self) -> Offer:

@@ -140,14 +140,18 @@ def _find_removed_key(entries: object) -> str:
     return sanitize_name(next(iter(entries), ""))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settings:
-    """Validated settings.
+    """Validated settings, and the values built from them.
 
     :param model: the settings as the admin wrote them.
+    :param configured: the catalog that they describe, without what the hub later adds from the cluster's nodes.
+    :param table: the built-in table of GPU models with the admin's changes.
     """
 
     model: SettingsModel
+    configured: ConfiguredCatalog
+    table: AcceleratorTable
 
     @classmethod
     def parse(cls, raw: Mapping[str, object]) -> Settings:
@@ -161,14 +165,14 @@ class Settings:
             model = SETTINGS.validate_python(_drop_empty_values(convert_to_plain(raw)))
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
-        settings = cls(model)
-        problems = check_settings(model, frozenset(load_builtin_accelerators()))
-        if not problems:  # A catalog can be built only from settings that check_settings() accepts.
-            configured = settings.build_configured()
-            problems = [*check_member_overrides(configured), *check_presets(configured)]
-        if problems:
+        # A catalog can be built only from settings that check_settings() accepts.
+        if problems := check_settings(model, frozenset(load_builtin_accelerators())):
             raise SettingsError(*problems)
-        return settings
+        table = build_accelerator_table(model.accelerators)
+        configured = model.build_catalog(table)
+        if problems := [*check_member_overrides(configured), *check_presets(configured)]:
+            raise SettingsError(*problems)
+        return cls(model=model, configured=configured, table=table)
 
     @property
     def changed(self) -> frozenset[str]:
@@ -176,14 +180,6 @@ class Settings:
         defaults = SettingsModel()
         keys = list_keys(SettingsModel)
         return frozenset(key for key in keys if getattr(self.model, key) != getattr(defaults, key))
-
-    def build_configured(self) -> ConfiguredCatalog:
-        """Return the catalog that the settings describe, without what the hub later adds from the cluster's nodes."""
-        return self.model.build_catalog(self.build_table())
-
-    def build_table(self) -> AcceleratorTable:
-        """Return the built-in table of GPU models with the admin's changes."""
-        return build_accelerator_table(self.model.accelerators)
 
 
 def _drop_empty_values(raw: object) -> object:

@@ -51,11 +51,11 @@ def test_the_form_of_an_example_offers_what_it_names(block: Block, tmp_path: Pat
     settings = Settings.parse(
         {key: value for key, value in values.items() if key in SETTING_TRAITS and value is not None}
     )
-    configured = settings.build_configured()
+    configured = settings.configured
     nodes = tuple(decode.decode_node(node) for pool in pools(configured) for node in pool.nodes())
 
     catalog = assemble_catalog(
-        configured, Inventory(nodes=nodes), table=settings.build_table(), fallback_image="example.org/lab"
+        configured, Inventory(nodes=nodes), table=settings.table, fallback_image="example.org/lab"
     )
     view = build_view(catalog, Inventory(nodes=nodes))
     form = BeautifulSoup(render(view), "html.parser")

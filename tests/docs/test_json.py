@@ -34,9 +34,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     settings = Settings.parse(SETTINGS)
-    return assemble_catalog(
-        settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="python:3.12"
-    )
+    return assemble_catalog(settings.configured, Inventory(), table=settings.table, fallback_image="python:3.12")
 
 
 @pytest.mark.parametrize("block", EXAMPLES)

@@ -57,9 +57,7 @@ SAMPLES: list[Any] = [
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     settings = Settings.parse(OPEN)
-    return assemble_catalog(
-        settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="python:3.12"
-    )
+    return assemble_catalog(settings.configured, Inventory(), table=settings.table, fallback_image="python:3.12")
 
 
 def accepts(options: Any, catalog: Catalog) -> bool:

@@ -36,7 +36,7 @@ def test_the_hub_takes_the_configuration(stack: Stack):
 @pytest.mark.parametrize("stack", STACKS)
 def test_the_settings_describe_what_the_file_names(stack: Stack):
     given = section(load_values(paths(stack)).merged)
-    configured = Settings.parse(given).build_configured()
+    configured = Settings.parse(given).configured
     offered = {slug for slug, entry in given.get("gpus", {}).items() if entry.get("enabled", True)}
     assert {*configured.gpus, *configured.unions} == offered
 

@@ -100,7 +100,7 @@ LOOK = """
     values = yaml.safe_load((data_dir("helm-values") / "multi-vendor.yaml").read_text())
     settings = Settings.parse(values["hub"]["config"]["GPUSpawner"])
     catalog = assemble_catalog(
-        settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image=""
+        settings.configured, Inventory(), table=settings.table, fallback_image=""
     )
     form = render(build_view(catalog, Inventory()))
     print(json.dumps({"file": gpuspawner.__file__, "modules": len(modules), "spawners": spawners, "form": form}))

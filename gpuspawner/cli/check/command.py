@@ -77,7 +77,7 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
     settings = Settings.parse(merge_settings(values))
-    configured = settings.build_configured()
+    configured = settings.configured
     yield from locate_problems(find_settings_warnings(values, settings), values, severity=Severity.WARNING)
     yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)

@@ -44,7 +44,7 @@ def find_settings_warnings(values: HelmValues, settings: Settings) -> Iterator[P
 
     :param values: the merged values files, without errors.
     """
-    configured = settings.build_configured()
+    configured = settings.configured
     yield from _check_cuda(configured.images, configured.gpus)
     yield from _check_types(values, configured)
     yield from find_unknown_slugs(settings.model)

@@ -40,9 +40,10 @@ from gpuspawner.core.cluster.decode import find_preempting_priority
 from gpuspawner.core.cluster.dra import ResourceSlice
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.pod.admin_values import OWN_RESOURCE_TRAITS, parse_admin_tolerations, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
+from gpuspawner.settings import Settings
 
 FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 """Default image of servers in zero-to-jupyterhub."""
@@ -68,7 +69,7 @@ class ClusterView:
 
     cluster: ClusterConnection
     values: HelmValues
-    settings: ParsedSettings
+    settings: Settings
     offer: Offer
     tolerations: tuple[Toleration, ...]
     priority: int | None = None
@@ -99,7 +100,7 @@ class ClusterViewer:
 
     cluster: ClusterConnection
     values: HelmValues
-    settings: ParsedSettings
+    settings: Settings
     config: Config
     store: ClusterStore
     offers: OfferFactory = field(repr=False)

@@ -34,13 +34,13 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, place
 from gpuspawner.core.request.selection import validate
 from gpuspawner.hub.admission.profiles import names_profile
-from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice, list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.settings import FORM_SECTIONS
+from gpuspawner.settings import FORM_SECTIONS, Settings
 
 _USER = Person(name="user")
 _NAMESPACE = "jhub"
@@ -157,7 +157,7 @@ def _find_example(pattern: str) -> str:
 class SettingsSide(Side):
     """A hub with gpuspawner's fields, alone or beside profiles; gpuspawner puts a choice of fields into the pod."""
 
-    def __init__(self, config: Config, settings: ParsedSettings) -> None:
+    def __init__(self, config: Config, settings: Settings) -> None:
         super().__init__(config)
         lenient = OfferFactory(partial(parse_settings, accepts_unknown_traits=True))  # The settings have been checked.
         self._kind: type[GPUSpawner] = type("GPUSpawner", (GPUSpawner,), {"offer_factory": lenient})
@@ -178,7 +178,7 @@ class SettingsSide(Side):
         return spawner
 
 
-def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:
+def _assemble_catalog(config: Config, settings: Settings) -> Catalog:
     """Return the catalog of a hub that has read no node.
 
     In this catalog, CPU, memory and numbers of GPUs have a maximum only if the settings give one.

@@ -27,7 +27,7 @@ from gpuspawner.core.request.options import PROFILE, UNLISTED, check_size, get_m
 from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name
 from gpuspawner.hub.admission.service import AdmissionService
-from gpuspawner.hub.config.offer import Offer, ParsedSettings
+from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile, make_refusal, make_unread_cluster_failure
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.metrics import registry, starts
@@ -35,7 +35,7 @@ from gpuspawner.hub.pod.patch import annotate_pod, limit_pod, read_chosen_gpus, 
 from gpuspawner.hub.pod.preview import copy_for_profiles, serialize_for_scheduling
 from gpuspawner.hub.request import context
 from gpuspawner.hub.trait_overrides import TraitOverrides
-from gpuspawner.settings import FORM_SECTIONS
+from gpuspawner.settings import FORM_SECTIONS, Settings
 
 
 class ProfileSupport(KubeSpawner):
@@ -71,7 +71,7 @@ class ProfileSupport(KubeSpawner):
         """Whether the user options are KubeSpawner's, not those of gpuspawner's fields."""
         return not self.has_fields or (bool(self.profile_list) and names_profile(self.user_options))
 
-    def parse_settings(self) -> ParsedSettings:
+    def parse_settings(self) -> Settings:
         """Return the settings of the user's server."""
         raise NotImplementedError
 

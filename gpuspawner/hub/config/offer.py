@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
 from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, GPUType, OwnResources
 from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.usage import RemainingQuota
@@ -227,20 +226,6 @@ class Offer:
         return self.inventory.reason if self.inventory.nodes is None else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ParsedSettings:
-    """Validated settings and the values built from them.
-
-    :param changed: keys of the settings that differ from their defaults, such as ``policy``.
-    :param configured: the settings, converted to the types of ``gpuspawner.core``.
-    :param table: the built-in table of GPU models, with the admin's changes.
-    """
-
-    changed: frozenset[str]
-    configured: ConfiguredCatalog
-    table: AcceleratorTable
-
-
 UNUSED_CLIENT_S = 600.0
 """Seconds without use of an API client, after which the hub stops watching the client's cluster.
 
@@ -258,7 +243,7 @@ class _Cluster:
     autoscaler: NodeGrowthReader
     used_at: float
     nodes: tuple[Node, ...] | None = None
-    catalogs: dict[tuple[ParsedSettings, str, OwnResources], Catalog] = field(default_factory=dict)
+    catalogs: dict[tuple[Settings, str, OwnResources], Catalog] = field(default_factory=dict)
 
 
 class OfferFactory:
@@ -281,9 +266,9 @@ class OfferFactory:
         """The cluster of each API client; the most recently used is last."""
         self._stopping: set[asyncio.Future[None]] = set()
         self._cache = FormCache()
-        self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
+        self._settings: OrderedDict[bytes | str, Settings] = OrderedDict()
 
-    def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
+    def parse(self, raw: Mapping[str, Any]) -> Settings:
         """Return validated settings; equal settings are parsed once.
 
         :param raw: the settings by key, as loaded from YAML.
@@ -292,10 +277,7 @@ class OfferFactory:
         key = make_settings_key(raw)
         if key not in self._settings:
             with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
-                settings = self._validate(raw)
-            self._settings[key] = ParsedSettings(
-                changed=settings.changed, configured=settings.build_configured(), table=settings.build_table()
-            )
+                self._settings[key] = self._validate(raw)
         self._settings.move_to_end(key)
         if len(self._settings) > _MAX_SETTINGS:
             self._settings.popitem(last=False)
@@ -355,7 +337,7 @@ class OfferFactory:
 
     async def make_offer(
         self,
-        settings: ParsedSettings,
+        settings: Settings,
         store: ClusterStore,
         *,
         image: str,

@@ -14,8 +14,9 @@ from typing import Any
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.hub.config.offer import ParsedSettings, make_settings_key
+from gpuspawner.hub.config.offer import make_settings_key
 from gpuspawner.hub.trait_overrides import copy_nested
+from gpuspawner.settings import Settings
 from gpuspawner.settings.files import compute_fingerprint, merge_settings_files
 from gpuspawner.settings.parsing import diff_values, merge_values
 
@@ -29,7 +30,7 @@ _MAX_CACHED = 32
 settings needs an entry."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
-ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]
+ParseSettings = Callable[[Mapping[str, Any]], Settings]
 
 
 class ReloadingSettings:
@@ -58,7 +59,7 @@ class ReloadingSettings:
         self._check_interval_s, self._now = check_interval_s, now
         self._base: dict[str, Any] = copy_nested(dict(base))
         self._base_key = make_settings_key(self._base)
-        self._per_spawner: dict[bytes | str, ParsedSettings] = {}
+        self._per_spawner: dict[bytes | str, Settings] = {}
         self._problem = ""
         self._checked_at, (self._fingerprint, _) = now(), compute_fingerprint(paths)
         self._merged, self._parsed = merge_settings_files(self._base, self._paths, parse=parse)
@@ -69,7 +70,7 @@ class ReloadingSettings:
         """Whether the files were valid when they were last read."""
         return not self._problem
 
-    def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
+    def parse(self, raw: Mapping[str, Any]) -> Settings:
         """Return the settings of one spawner.
 
         A group override or a hook may have changed the spawner's traits for this user. These changes override the
@@ -97,7 +98,7 @@ class ReloadingSettings:
         fingerprint, youngest = compute_fingerprint(self._paths)
         if fingerprint == self._fingerprint or 0 <= now - youngest < _SETTLED_S:
             return
-        read: tuple[dict[str, Any], ParsedSettings] | None = None
+        read: tuple[dict[str, Any], Settings] | None = None
         problem = ""
         try:
             with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
@@ -112,7 +113,7 @@ class ReloadingSettings:
         elif problem != previous_problem:
             self._log.error("The settings stay as they were, because their files are wrong now: %s", problem)
 
-    def _replace(self, merged: dict[str, Any], parsed: ParsedSettings) -> None:
+    def _replace(self, merged: dict[str, Any], parsed: Settings) -> None:
         sections = ", ".join(diff_values(self._merged, merged)) or "nothing"
         self._log.info("The files of settings were read again. What changed: %s", sections)
         self._merged, self._parsed, self.read_at = merged, parsed, self._now()

@@ -21,7 +21,8 @@ from gpuspawner.core.warnings.presets_and_policy import (
     find_preset_warnings,
 )
 from gpuspawner.core.warnings.wording import WarningsView, build_warnings_view
-from gpuspawner.hub.config.offer import Offer, ParsedSettings
+from gpuspawner.hub.config.offer import Offer
+from gpuspawner.settings import Settings
 
 _MAX_SCOPES = 32
 """Maximum number of entries in each cache; beyond the maximum, the oldest entry is removed.
@@ -43,7 +44,7 @@ class WarningScope(NamedTuple):
     :param tolerations: KubeSpawner's trait ``tolerations``. Every server has these; its GPU type may add others.
     """
 
-    settings: ParsedSettings
+    settings: Settings
     tolerations: tuple[Toleration, ...]
 
 
@@ -57,7 +58,7 @@ class _LoggedFor(NamedTuple):
     """
 
     node: Node | None
-    scope: WarningScope | ParsedSettings
+    scope: WarningScope | Settings
 
 
 class AdminWarnings:

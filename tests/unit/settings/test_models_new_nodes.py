@@ -45,7 +45,7 @@ TYPES = {
 def test_a_type_has_its_own_word_or_that_of_the_hub(hub: dict[str, Any], expected: set[str]):
     settings = Settings.parse({"gpus": TYPES, **hub})
     catalog = assemble_catalog(
-        settings.build_configured(), Inventory(nodes=(T4_NODE,)), table=settings.build_table(), fallback_image="i"
+        settings.configured, Inventory(nodes=(T4_NODE,)), table=settings.table, fallback_image="i"
     )
     may_get_nodes = {slug for slug, gpu in catalog.gpus.items() if gpu.new_nodes} | (
         {""} if catalog.new_nodes else set()

@@ -30,7 +30,7 @@ def problems(raw: dict[str, Any]) -> dict[str, str]:
 
 def assemble(raw: dict[str, Any]) -> Catalog:
     settings = Settings.parse(merge_values(BASE, raw))
-    return assemble_catalog(settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="")
+    return assemble_catalog(settings.configured, Inventory(), table=settings.table, fallback_image="")
 
 
 def overrides_of(raw: dict[str, Any]) -> tuple[Any, ...]:

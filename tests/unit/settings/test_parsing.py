@@ -97,7 +97,7 @@ def problems(raw: Any) -> dict[str, str]:
 
 
 def test_the_documented_example_is_valid():
-    configured = Settings.parse(FULL).build_configured()
+    configured = Settings.parse(FULL).configured
     assert (list(configured.images), list(configured.gpus), list(configured.presets)) == (
         ["pytorch"],
         ["a100-80gb"],
@@ -112,7 +112,7 @@ def test_parsing_leaves_what_it_was_given_alone():
 
 
 def test_any_kind_of_mapping_will_do():
-    assert Settings.parse(UserDict(FULL)) == Settings.parse(FULL)
+    assert Settings.parse(UserDict(FULL)).model == Settings.parse(FULL).model
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_settings_that_contain_themselves_are_refused():
 @given(NEAR_MISSES | JSON)
 def test_any_yaml_is_settings_or_a_settings_error(raw: Any):
     if not problems(raw):
-        assert Settings.parse(raw).build_configured().images is not None
+        assert Settings.parse(raw).configured.images is not None
 
 
 def test_null_in_rules_and_pools_counts_as_left_out():
     policy = {"hide": None, "default": {"deny": None, "gpus": {"t4": None, "*": {}}}, "groups": {"ml": {"deny": None}}}
     pools = {"p": {"groups": ["ml"], "max_gpus": "unlimited", "gpus": None, "enabled": None}}
-    found = Settings.parse({"policy": policy, "pools": pools}).build_configured().policy
+    found = Settings.parse({"policy": policy, "pools": pools}).configured.policy
     assert found is not None
     assert (found.default.gpus, found.groups) == ({"*": GPUTypeRule()}, {"ml": NamedRule()})
     assert (found.pools["p"].gpus, found.pools["p"].max_gpus) == (("*",), UNLIMITED)

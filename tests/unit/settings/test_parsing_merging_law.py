@@ -109,7 +109,7 @@ def outcome(raw: Any) -> Any:
         settings = Settings.parse(raw)
     except SettingsError as error:
         return sorted((problem.field, problem.message) for problem in error.problems)
-    configured = settings.build_configured()
+    configured = settings.configured
     # No rules, and rules that say nothing, are the same for all users.
     return replace(configured, policy=None) if configured.policy == Policy() else configured
 
@@ -139,7 +139,7 @@ def test_a_later_layer_sorts_hides_and_takes_out_entries_of_any_section(section:
     upper = {
         section: {"d": {"order": 1}, "c": {"order": 2}, "a": {"enabled": False}, "b": None, "e": SECTIONS[section]}
     }
-    configured = Settings.parse(merge_values(lower, upper)).build_configured()
+    configured = Settings.parse(merge_values(lower, upper)).configured
     found = {
         "pools": configured.policy.pools if configured.policy else {},
         **{each.section: configured.choices.get(each.name, {}) for each in CLOSED_CHOICES},

@@ -38,7 +38,7 @@ pools:
 
 
 def policy(raw: Any) -> Policy | None:
-    return Settings.parse(raw).build_configured().policy
+    return Settings.parse(raw).configured.policy
 
 
 def test_all_keys_are_carried_over():
@@ -120,7 +120,7 @@ def test_null_removes_a_pool():
 
 def test_a_type_of_its_own_says_how_long_it_is_had():
     raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
-    assert Settings.parse(raw).build_configured().gpus["t4"].max_runtime_s == 12 * 3600
+    assert Settings.parse(raw).configured.gpus["t4"].max_runtime_s == 12 * 3600
 
 
 def test_a_rule_that_is_not_enabled_is_not_there():

@@ -23,7 +23,7 @@ IMAGE = "registry.example.org/lab:1"
 
 
 def parsed(world: World) -> tuple[Policy, dict[str, Any]]:
-    configured = Settings.parse(settings_of(world, image=IMAGE)).build_configured()
+    configured = Settings.parse(settings_of(world, image=IMAGE)).configured
     assert configured.policy is not None
     return configured.policy, configured.gpus
 

@@ -92,7 +92,7 @@ def test_gpus_of_every_server_are_the_default_or_dropped(
     settings: str, beside: str, expected: list[tuple[str, str, str]], tmp_path: Path
 ):
     values = written(tmp_path, section(settings, beside=beside))
-    configured = Settings.parse(merge_settings(values)).build_configured()
+    configured = Settings.parse(merge_settings(values)).configured
     found = [(each.severity, each.path, each.code) for each in find_dropped_gpus(values, configured)]
     assert found == [
         (severity, f"singleuser.extraResource.{kind}.nvidia.com/gpu", code) for severity, kind, code in expected
@@ -119,7 +119,7 @@ BESIDE = "{name: s, image: s, resources: {requests: {amd.com/gpu: 1}, limits: {a
 )
 def test_gpus_of_containers_are_dropped(beside: str, expected: tuple[str, str], tmp_path: Path):
     values = written(tmp_path, section(CPU if beside else f"{CPU}\n{IN_CONTAINER}", beside=beside))
-    configured = Settings.parse(merge_settings(values)).build_configured()
+    configured = Settings.parse(merge_settings(values)).configured
     (found,) = find_dropped_gpus(values, configured)
     assert (found.severity, found.code, found.path) == ("warning", "unused", expected[0])
     assert expected[1] in found.message

@@ -34,7 +34,7 @@ def facts(
 ) -> ClusterFacts:
     """Return what was read of a cluster; without nodes it has a good one."""
     parsed = Settings.parse(settings or {})
-    configured, table = parsed.build_configured(), parsed.build_table()
+    configured, table = parsed.configured, parsed.table
     own = nodes or (node(),)
     catalog = assemble_catalog(configured, Inventory(nodes=own), table=table, fallback_image="i")
     found = {kind: tuple(objects) for kind, objects in (read or {}).items()}

@@ -18,7 +18,7 @@ GPUS = {"a100": {"resource": "nvidia.com/gpu"}, "mi300": {"resource": "amd.com/g
 def catalog(policy: dict[str, Any] | None) -> Catalog:
     raw = {"gpus": GPUS} if policy is None else {"gpus": GPUS, "policy": policy}
     settings = Settings.parse(raw)
-    return assemble_catalog(settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="i")
+    return assemble_catalog(settings.configured, Inventory(), table=settings.table, fallback_image="i")
 
 
 def test_without_a_policy_every_user_may_have_everything():

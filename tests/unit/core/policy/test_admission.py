@@ -23,7 +23,7 @@ from tests.unit.hostile import JSON
 from tests.unit.hub.conftest import SETTINGS
 
 PARSED = Settings.parse({**SETTINGS, "custom_images": {"allowed": True, "registries": ["quay.io"]}})
-CATALOG = assemble_catalog(PARSED.build_configured(), Inventory(), table=PARSED.build_table(), fallback_image="base")
+CATALOG = assemble_catalog(PARSED.configured, Inventory(), table=PARSED.table, fallback_image="base")
 
 
 def everything(catalog: Catalog) -> Allowance:
@@ -45,8 +45,8 @@ def test_a_listed_image_that_a_person_names_is_held_to_what_the_settings_say_of_
     reference: str, gpu: str, codes: list[str]
 ):
     parsed = Settings.parse({**SETTINGS, "custom_images": {"allowed": True}})
-    configured = parsed.build_configured()
-    catalog = assemble_catalog(configured, Inventory(), table=parsed.build_table(), fallback_image="base")
+    configured = parsed.configured
+    catalog = assemble_catalog(configured, Inventory(), table=parsed.table, fallback_image="base")
     found: list[str] = []
     try:
         admit({"custom_image": reference, "gpu": gpu}, everything(catalog))
@@ -59,8 +59,8 @@ def test_a_listed_image_that_a_person_names_is_held_to_what_the_settings_say_of_
 def test_a_person_whose_rule_lists_images_names_no_other(groups: tuple[str, ...]):
     rules = {"default": {"images": ["minimal"]}, "groups": {"ml": {"images": ["minimal", "pytorch"]}}}
     parsed = Settings.parse({**SETTINGS, "custom_images": {"allowed": True}, "policy": rules})
-    configured = parsed.build_configured()
-    catalog = assemble_catalog(configured, Inventory(), table=parsed.build_table(), fallback_image="base")
+    configured = parsed.configured
+    catalog = assemble_catalog(configured, Inventory(), table=parsed.table, fallback_image="base")
     person = Person(name="ada", groups=frozenset(groups))
     with pytest.raises(PolicyError) as refused:
         admit({"custom_image": "quay.io/acme/own:1"}, resolve_allowance(catalog, person, usage=Usage()))
@@ -74,9 +74,7 @@ POLICED = Settings.parse(
         "pools": {"all": {"groups": ["Ml"], "gpus": ["*"], "max_gpus": 8}},
     }
 )
-POLICED_CATALOG = assemble_catalog(
-    POLICED.build_configured(), Inventory(), table=POLICED.build_table(), fallback_image="base"
-)
+POLICED_CATALOG = assemble_catalog(POLICED.configured, Inventory(), table=POLICED.table, fallback_image="base")
 
 
 def allowed(*, used: int = 0) -> Allowance:
@@ -120,8 +118,8 @@ def _avoided() -> Any:
 
 def admit_unread(options: Any, settings: dict[str, Any]) -> Admission:
     parsed, inventory = Settings.parse(settings), Inventory(reason="Down.")
-    configured = parsed.build_configured()
-    catalog = assemble_catalog(configured, inventory, table=parsed.build_table(), fallback_image="base")
+    configured = parsed.configured
+    catalog = assemble_catalog(configured, inventory, table=parsed.table, fallback_image="base")
     return admit(options, everything(catalog), unread_types=configured.uncounted)
 
 

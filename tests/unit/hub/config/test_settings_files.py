@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
+from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.pod.override_checks import parse_settings
+from gpuspawner.settings import Settings
 from tests.unit.settings.mounts import Mount
 
 LOG = logging.getLogger("settings-files")
@@ -50,7 +51,7 @@ def follow(hours: Hours) -> Follow:
     return make
 
 
-def counts(parsed: ParsedSettings) -> dict[str, int]:
+def counts(parsed: Settings) -> dict[str, int]:
     return {slug: gpu.max_count for slug, gpu in parsed.configured.gpus.items()}
 
 
@@ -254,7 +255,7 @@ def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hou
     mount = Mount(tmp_path / "mount", {"a.yaml": T4})
     offers, swaps = OfferFactory(parse_settings), [{"a.yaml": BROKEN}, {"a.yaml": TWO}]
 
-    def parse(raw: Any) -> ParsedSettings:
+    def parse(raw: Any) -> Settings:
         if settings and len(swaps) == 1:
             mount.swap(swaps.pop())
         return offers.parse(raw)
@@ -270,7 +271,7 @@ def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hou
 def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp_path: Path):
     offers, parsed = OfferFactory(parse_settings), []
 
-    def parse(raw: Any) -> ParsedSettings:
+    def parse(raw: Any) -> Settings:
         parsed.append(raw)
         return offers.parse(raw)
 

@@ -52,7 +52,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
     before = deepcopy(override)
     settings = parse_settings(with_image(override))
     assert override == before
-    assert settings.build_configured().images["small"].overrides == override
+    assert settings.configured.images["small"].overrides == override
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_functions_of_a_python_configuration_are_kept_and_not_called():
         raise AssertionError
 
     override = {"modify_pod_hook": hook, "uid": hook, "environment": {"A": hook}}
-    assert parse_settings(with_image(override)).build_configured().images["small"].overrides == override
+    assert parse_settings(with_image(override)).configured.images["small"].overrides == override
 
 
 class SiteSpawner(GPUSpawner):
