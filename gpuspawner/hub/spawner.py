@@ -532,8 +532,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        # If a stop fails, JupyterHub forgets the server, although the pod runs. So repeat the request to delete the
-        # pod until the API server accepts it.
+        # If a stop fails, JupyterHub forgets the server, although its pod runs. So repeat it until it is accepted.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         return await endings.repeat_until_accepted(self, delete, purpose="delete the pod")
