@@ -9,7 +9,9 @@ add or change:
 - in this module: a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, and a class of
   the field's entries
 - :mod:`gpuspawner.settings.models`: the settings' key, and the key in ``PresetEntry``
-- :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
+- :mod:`gpuspawner.core.request.pod_requirements` and :mod:`gpuspawner.hub.pod.patch`: what the chosen entry adds to the
+  pod
+- :mod:`gpuspawner.hub.config.traits`: a trait
 - the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
   ``docs/reference/configuration.md`` (``python -m docsite --reference``)
 - ``docs/form.md``, ``docs/user-guide.md``, ``docs/policy.md`` and ``CHANGELOG.md``

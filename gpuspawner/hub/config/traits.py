@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 from traitlets import Bool, Enum, Float, List, TraitType, Unicode
 from traitlets.config import Config, LoggingConfigurable
 
+from gpuspawner.core.value_types import list_keys
 from gpuspawner.hub.config.shared_dict import SharedDict
+from gpuspawner.settings.models import SettingsModel
 
-SETTING_TRAITS = (
-    *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "new_nodes", "queue"),
-)
+SETTING_TRAITS = tuple(list_keys(SettingsModel))
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
 STARTS_FROM_LINKS = "start"
 LINK_BEHAVIORS = ("confirm", STARTS_FROM_LINKS)
