@@ -130,6 +130,13 @@ test("a complaint about something that is no number gives an example", () => {
   assert.equal(complaintOf("memory", "lots", island.memory), "Enter a number, such as 8G.");
 });
 
+test("a complaint about a comma says how to write the number, and asks where it may stand for thousands", () => {
+  assert.equal(complaintOf("cpu", "0,5", island.cpu), "Enter it as 0.5.");
+  assert.equal(complaintOf("memory", "0,5G", island.memory), "Enter it as 0.5G.");
+  assert.equal(complaintOf("memory", "1,000", island.memory), "This could mean 1000 or 1. Enter the one you mean.");
+  assert.equal(complaintOf("memory", "1,000,000", island.memory), "Enter it as 1000000.");
+});
+
 test("the number of GPUs is bounded by the type", () => {
   const bounds = countBounds(island.gpus[0]);
   assert.equal(complaintOf("gpu_count", "4", bounds), "");
