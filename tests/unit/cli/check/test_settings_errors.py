@@ -124,7 +124,7 @@ def test_a_null_of_the_chart_is_no_concern(tmp_path: Path):
     ("override", "found"),
     [
         ("{node_selectr: {}}", [("node_selectr", "unknown_key")]),
-        ("{start_timeout: soon}", [("start_timeout", "wrong_type")]),
+        ("{start_timeout: soon}", [("start_timeout", "bad_value")]),
         ("{tolerations: [gpu]}", [("tolerations", "bad_value")]),
         ("{environment: {A: '{nope}'}}", [("environment", "bad_value")]),
         ("{mem_limit: 4G}", [("mem_limit", "conflict")]),
