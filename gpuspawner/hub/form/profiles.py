@@ -40,7 +40,7 @@ from gpuspawner.hub.admission.profiles import (
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.pod.preview import judge_pod
+from gpuspawner.hub.pod.preview import JudgedPod, judge_pod
 
 _MAX_PROFILES = 100
 """Maximum number of profiles with a verdict. The limit saves time, because KubeSpawner builds a pod for each."""
@@ -271,7 +271,7 @@ class _KeptPod:
     pod: ProfilePod | None
     catalog: Catalog | None = None
     candidate: Candidate = field(default_factory=Candidate)
-    _judged: tuple[object, Verdict] | None = None
+    _judged: tuple[object, object, JudgedPod | None] | None = None
 
     def classify(self, catalog: Catalog) -> None:
         """Read what the pod asks for, unless that is known.
@@ -286,15 +286,21 @@ class _KeptPod:
         assert self.pod is not None  # noqa: S101 - the caller has checked
         inventory, now = offer.inventory, time.monotonic()
         is_old = inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S
-        # Claims, queues and LimitRanges change without the inventory, so a verdict is kept for a short time only.
-        state = (inventory.generation, inventory.occupancy is None, is_old, now // _JUDGED_S)
-        if self._judged is None or self._judged[0] != state:
-            gpu = offer.catalog.gpus.get(self.candidate.gpus.gpu or "")
+        # Claims, queues and LimitRanges change without the inventory, so they are read again after a short time.
+        outside = (now // _JUDGED_S, inventory.occupancy is None, inventory.runtime_classes, inventory.priority_classes)
+        state = (inventory.generation, is_old)
+        if self._judged is None or self._judged[:2] != (outside, state):
             judged = await judge_pod(
-                spawner, self.pod.manifest, offer=offer, gpu=gpu, start_timeout_s=self.pod.start_timeout_s
+                spawner,
+                self.pod.manifest,
+                offer=offer,
+                gpu=offer.catalog.gpus.get(self.candidate.gpus.gpu or ""),
+                start_timeout_s=self.pod.start_timeout_s,
+                before=self._judged[2] if self._judged is not None and self._judged[0] == outside else None,
             )
-            self._judged = state, Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
-        return self._judged[1]
+            self._judged = outside, state, judged
+        judged = self._judged[2]
+        return Verdict(outcome=Outcome.UNKNOWN) if judged is None else judged.verdict
 
 
 class _Card:

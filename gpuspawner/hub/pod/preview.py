@@ -158,10 +158,12 @@ class JudgedPod(NamedTuple):
     """A pod that is not created yet, and when a server with it would start.
 
     :param pod: the decoded pod, with the node constraints of its volumes.
+    :param queue: the state of its Kueue queue; None without one.
     :param verdict: the prediction.
     """
 
     pod: Pod
+    queue: QueueState | None
     verdict: Verdict
 
 
@@ -172,6 +174,7 @@ async def judge_pod(
     offer: Offer,
     gpu: GPUType | None,
     start_timeout_s: float,
+    before: JudgedPod | None = None,
 ) -> JudgedPod | None:
     """Return when a server with a finished pod would start; None for a malformed pod.
 
@@ -180,13 +183,18 @@ async def judge_pod(
     :param offer: what the hub offers now.
     :param gpu: GPU type of the pod; None without a GPU or if the type is unknown.
     :param start_timeout_s: seconds that the hub waits for the server.
+    :param before: an earlier result for the same pod, whose claims and queue are not read again; None to read them.
     """
-    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
-    if pod is None:
-        return None
-    queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
+    if before is not None:
+        pod, queue = before.pod, before.queue
+    else:
+        read = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
+        if read is None:
+            return None
+        pod = read
+        queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
     verdict = offer.predict_verdict(pod, gpu=gpu, queue=queue, start_timeout_s=start_timeout_s)
-    return JudgedPod(pod, await offer.add_node_growth(verdict, gpu=gpu))
+    return JudgedPod(pod, queue, await offer.add_node_growth(verdict, gpu=gpu))
 
 
 def exclude_gpu_nodes(
