@@ -30,12 +30,14 @@ class PodGPUs:
         if the pod may get GPUs of no known type.
     :param may_be_new: whether the pod may get GPUs of a type that the catalog lacks, for example on a node that is yet
         to come.
+    :param names_new: whether the pod asks for a label that no known type has. It then probably gets none of ``types``.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     gpu: str | None = None
     types: tuple[str, ...] = ()
     may_be_new: bool = False
+    names_new: bool = False
 
     @property
     def count(self) -> int:
@@ -67,7 +69,7 @@ def classify_pod(
         return PodGPUs()
     alternatives = _list_alternatives(constraints) if labels is None else ()
     types: list[GPUType] = []
-    may_be_new = is_foreign = False
+    may_be_new = names_new = False
     for resource in counts:
         of_resource = [gpu for gpu in gpus if gpu.resource == resource and not gpu.members]
         if labels is None:
@@ -75,17 +77,18 @@ def classify_pod(
             possible = _list_possible(of_resource, alternatives, known=known)
             if all(gpu.match for gpu in of_resource):  # a type without labels is that of all nodes
                 may_be_new |= not all(_list_telling(requirements, known) for requirements in alternatives)
-                is_foreign |= any(_names_new_value(requirements, known) for requirements in alternatives)
+                names_new |= any(_names_new_value(requirements, known) for requirements in alternatives)
         else:
             # A node may have lost the labels of its type, for example while the operator that sets them restarts.
             possible = [gpu for gpu in of_resource if gpu.matches_labels(labels)] or of_resource
         if not possible:
             return PodGPUs(counts=counts, gpu="", may_be_new=True)
         types += possible
-    named = types[0].slug if len(types) == 1 and not is_foreign else ""
+    named = types[0].slug if len(types) == 1 and not names_new else ""
     if len(types) > 1 and len(counts) == 1:
         named = _find_named(types, alternatives, labels=labels) or _find_combined(types, gpus)
-    return PodGPUs(counts=counts, gpu=named, types=tuple(gpu.slug for gpu in types), may_be_new=may_be_new)
+    slugs = tuple(gpu.slug for gpu in types)
+    return PodGPUs(counts=counts, gpu=named, types=slugs, may_be_new=may_be_new, names_new=names_new)
 
 
 def _list_alternatives(constraints: PodConstraints) -> _Alternatives:

@@ -32,6 +32,8 @@ from gpuspawner.core.verdict.availability import Availability, suggest_amount
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
 BYTES_PER_GIB = 1 << 30
+_RESOURCES = {"nvidia.com/gpu": "NVIDIA GPU", "amd.com/gpu": "AMD GPU"}
+"""Extended resource → its name for users; others have the names of the resources."""
 _MAX_NAMED_TYPES = 3
 """Maximum number of GPU types that the text of a profile names, if its pod may get any of several types."""
 
@@ -203,11 +205,15 @@ def _describe_gpus(gpus: PodGPUs, catalog: Catalog) -> str:
     if not gpus.count:
         return gettext("No GPU")
     known = {gpu.slug: gpu for gpu in (*catalog.hidden, *catalog.gpus.values())}
-    slugs = [slug for slug in ((gpus.gpu,) if gpus.gpu else gpus.types) if slug in known]
+    slugs = [slug for slug in ((gpus.gpu,) if gpus.gpu else gpus.types) if slug in known and not gpus.names_new]
     if 0 < len(slugs) <= _MAX_NAMED_TYPES:
         name = join_with_or([translate_now(known[slug].display_name) for slug in slugs])
     else:
-        name = gettext("{resource} of any type", resource=", ".join(sorted(gpus.counts)))
+        resource = ", ".join(_RESOURCES.get(name, name) for name in sorted(gpus.counts))
+        if slugs:
+            name = gettext("{resource} of any type", resource=resource)
+        else:
+            name = gettext("{resource} of unknown type", resource=resource)
     return gettext("{number} × {gpu}", number=gpus.count, gpu=name)
 
 

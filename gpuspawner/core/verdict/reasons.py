@@ -171,7 +171,7 @@ def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constra
     relaxed = _drop_architecture(constraints)
     if relaxed is not None and any(matches_node_affinity(node, relaxed) for node in nodes):
         return gettext("{no_node} has the kind of processor that the image is made for", no_node=_format_no_node(gpu))
-    return gettext("{no_node} is one that servers may use here", no_node=_format_no_node(gpu))
+    return gettext("{no_node} is of the kind that servers like this one use", no_node=_format_no_node(gpu))
 
 
 def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:

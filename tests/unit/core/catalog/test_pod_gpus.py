@@ -122,13 +122,16 @@ def test_the_node_selector_names_the_type(limits: dict[str, int], selector: dict
 def test_the_node_affinity_names_the_type(
     terms: list[list[dict[str, Any]]], slug: str, types: tuple[str, ...], may_be_new: bool
 ):
-    expected = PodGPUs(counts={NVIDIA: 1}, gpu=slug, types=types, may_be_new=may_be_new)
+    names_new = any("H900" in expression.get("values", ()) for term in terms for expression in term)
+    expected = PodGPUs(counts={NVIDIA: 1}, gpu=slug, types=types, may_be_new=may_be_new, names_new=names_new)
     assert classify({NVIDIA: 1}, terms=terms) == expected
 
 
 @pytest.mark.parametrize("selector", [{}, {POOL: "gpu"}, {PRODUCT: "H900"}])
 def test_a_pod_that_names_no_model_may_get_every_type(selector: dict[str, str]):
-    assert classify({NVIDIA: 1}, selector=selector) == PodGPUs(counts={NVIDIA: 1}, gpu="", types=EVERY, may_be_new=True)
+    assert classify({NVIDIA: 1}, selector=selector) == PodGPUs(
+        counts={NVIDIA: 1}, gpu="", types=EVERY, may_be_new=True, names_new=PRODUCT in selector
+    )
 
 
 @pytest.mark.parametrize(

@@ -159,16 +159,21 @@ OFFERED = replace(
         ),
         pytest.param(
             {"counts": {"nvidia.com/gpu": 1}, "gpu": "", "types": ("t4", "a100", "l4", "h100")},
-            "1 × nvidia.com/gpu of any type",
+            "1 × NVIDIA GPU of any type",
             id="any of many types",
         ),
         pytest.param(
             {"counts": {"nvidia.com/gpu": 1}, "gpu": "k80", "types": ("k80",)}, "1 × K80", id="a type that is taken out"
         ),
-        pytest.param({"counts": {"x.io/tpu": 4}, "gpu": ""}, "4 × x.io/tpu of any type", id="unknown type"),
+        pytest.param({"counts": {"x.io/tpu": 4}, "gpu": ""}, "4 × x.io/tpu of unknown type", id="unknown type"),
+        pytest.param(
+            {"counts": {"nvidia.com/gpu": 1}, "gpu": "", "types": ("t4",), "may_be_new": True, "names_new": True},
+            "1 × NVIDIA GPU of unknown type",
+            id="a label of no known type",
+        ),
         pytest.param(
             {"counts": {"nvidia.com/gpu": 1, "amd.com/gpu": 2}, "gpu": ""},
-            "3 × amd.com/gpu, nvidia.com/gpu of any type",
+            "3 × AMD GPU, NVIDIA GPU of unknown type",
             id="several resources",
         ),
     ],

@@ -71,7 +71,7 @@ def waits(wanted: Pod, *nodes: Node, pods: tuple[Pod, ...] = (), gpu: GPUType | 
             pod(node_terms=(term(ARCH, "arm64"),)),
             "no node with an A100 has the kind of processor that the image is made for",
         ),
-        (pod(node_selector={"pool": "x"}), "no node with an A100 is one that servers may use here"),
+        (pod(node_selector={"pool": "x"}), "no node with an A100 is of the kind that servers like this one use"),
     ],
 )
 def test_what_no_node_has_is_said_in_the_users_words(wanted: Pod, clause: str):

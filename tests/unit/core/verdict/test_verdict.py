@@ -67,7 +67,7 @@ def test_a_pod_waits_when_all_are_in_use():
         ),
         (
             pod(constraints=PodConstraints(node_selector={"x": "y"})),
-            "Can't start: no node with a T4 is one that servers may use here.",
+            "Can't start: no node with a T4 is of the kind that servers like this one use.",
         ),
     ],
 )

@@ -76,7 +76,7 @@ async def test_a_pod_that_may_get_any_type_says_so(make_spawner: MakeSpawner, se
     cards = await show(make(make_spawner, any_gpu, unknown))
     assert {name: summary for name, (summary, _) in cards.items()} == {
         "Any": "1 × A100 80 GB or T4",
-        "New": "2 × nvidia.com/mig-9g.99gb of any type",
+        "New": "2 × nvidia.com/mig-9g.99gb of unknown type",
     }
 
 
@@ -207,7 +207,7 @@ async def test_without_the_nodes_the_cards_say_what_the_pods_say(make_spawner: M
     server.status = {NODES: 403}
     assert await show(make(make_spawner, PLAIN, GPU)) == {
         "Plain": ("No GPU", ""),
-        "GPU": ("1 × nvidia.com/gpu of any type", ""),
+        "GPU": ("1 × NVIDIA GPU of unknown type", ""),
     }
 
 
