@@ -56,8 +56,8 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
         else:
-            message = "there is nothing of gpuspawner in these values"
-            yield Finding(severity=Severity.WARNING, code="missing", path=format_path(SETTINGS_PATH), message=message)
+            message = f"is missing, so the hub does not use gpuspawner: set it to {SPAWNER_CLASS}"
+            yield Finding(severity=Severity.WARNING, code="missing", path=format_path(path), message=message)
     elif isinstance(name, str) and name not in OUR_CLASSES:
         if name.partition(".")[0] in _OTHER_MODULES:
             message = f"must be {SPAWNER_CLASS}, not {quote(name)}"
