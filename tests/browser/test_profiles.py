@@ -250,3 +250,20 @@ async def test_nothing_is_wrong_in_light(page: Page, site: str, request: pytest.
     assert await complaints(page) == []
     picture = await shoot(page, f"profiles-{request.node.callspec.params['site']}", tmp_path)
     assert 0 < picture.stat().st_size < MOST_BYTES
+
+
+def in_language(locale: str, told: str) -> Any:
+    """Return a case of a test: the language, and how the waiting card begins in it."""
+    return pytest.param(locale, told, id=locale, marks=pytest.mark.window(locale=locale, **NARROW))
+
+
+@pytest.mark.parametrize(("locale", "told"), [in_language("de-DE", "Muss warten"), in_language("zh-CN", "需等待")])
+async def test_the_cards_speak_the_users_language(
+    page: Page, site: FormSite, locale: str, told: str, tmp_path: Path
+) -> None:
+    await open_form(page, site)
+    await expect(page.locator("#gpuspawner-form")).to_have_attribute("lang", locale.removesuffix("-DE"))
+    await expect(outlook(page, "course")).to_contain_text(told)
+    width = await page.evaluate("document.documentElement.scrollWidth")
+    assert (width, await complaints(page)) == (360, [])
+    await shoot(page, f"profiles-{locale}", tmp_path)
