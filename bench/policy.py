@@ -131,7 +131,7 @@ def _database() -> Any:
 def _policy() -> Policy:
     """Return rules that use every kind of limit."""
     default = Rule(
-        choices={"image": frozenset({ANY})},
+        images=(ANY,),
         custom_images=False,
         gpus={ANY: GPUTypeRule()},
         max_gpus=4,
