@@ -12,8 +12,3 @@ describes image pulls, :mod:`.runtime_errors` errors of container runtimes. :mod
 kube-scheduler, autoscalers and Kueue. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's
 JSON.
 """
-
-from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure
-from gpuspawner.core.progress.tracker import Tracker
-
-__all__ = ["Facts", "QueuePlace", "Report", "Stage", "StartFailure", "Tracker"]

@@ -12,19 +12,3 @@ kube-scheduler can make room for the pod there by preempting pods of lower prior
 - ``pod_topology``: the constraints that depend on where other pods already run: pod affinity, anti-affinity and
   topology spread
 """
-
-from gpuspawner.core.scheduling.node_filters import build_node_grouping
-from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason, ScanResult
-from gpuspawner.core.scheduling.scan import check_each_node, fits_somewhere, scan_nodes
-
-__all__ = [
-    "Answer",
-    "FitResult",
-    "Obstacle",
-    "Reason",
-    "ScanResult",
-    "build_node_grouping",
-    "check_each_node",
-    "fits_somewhere",
-    "scan_nodes",
-]

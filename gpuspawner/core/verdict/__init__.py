@@ -13,23 +13,3 @@ divides the CPU and memory of nodes among their GPUs.
 :mod:`.alternatives` finds similar selections that fit, in the order in which users see them. :mod:`.wording` formats a
 verdict as a sentence with the verdict's reason.
 """
-
-from gpuspawner.core.verdict.alternatives import find_alternatives
-from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
-from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_before_rivals, starts_now
-from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
-
-__all__ = [
-    "Availability",
-    "FreeShape",
-    "Outcome",
-    "Verdict",
-    "count_availability",
-    "count_held_units",
-    "find_alternatives",
-    "format_verdict",
-    "format_verdict_label",
-    "predict_verdict",
-    "starts_before_rivals",
-    "starts_now",
-]

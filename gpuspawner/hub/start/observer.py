@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gpuspawner.core.autoscaling import find_scale_up_minutes
+from gpuspawner.core.autoscaling.node_pools import find_scale_up_minutes
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.json_access import as_dict, as_text
