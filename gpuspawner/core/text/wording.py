@@ -6,10 +6,9 @@ Quote a user's input inside a message, and suggest the right name for a misspell
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
+from itertools import islice
 
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
@@ -91,42 +90,13 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
     return row
 
 
-_MAX_COMPARED = 100
-"""gpuspawner compares a misspelled word with at most this many correct words, because comparing words is slow. If there
-are more correct words, an index of n-grams (parts of 2 or 3 characters) first selects the most similar ones."""
-_MAX_WORDS_PER_NGRAM = 100
-"""To save time, the search reads at most this many of the correct words that contain an n-gram."""
-_MAX_CANDIDATES = 12
+_MAX_COMPARED = 3_000
+"""gpuspawner compares a misspelled word with at most this many correct words, because each takes about 5 µs."""
 
 
-def find_closest_word(word: str, words: Collection[str]) -> str:
+def find_closest_word(word: str, words: Iterable[str]) -> str:
     """Return the word in ``words`` that is most similar to ``word``, or an empty text if none is similar."""
-    if len(words) > _MAX_COMPARED:
-        words = _select_candidates(word, _index_by_ngram(tuple(words)))
-    return next(iter(get_close_matches(word, words, n=1)), "")
-
-
-def _select_candidates(word: str, index: Mapping[str, list[str]]) -> list[str]:
-    scores: defaultdict[str, float] = defaultdict(float)
-    for ngram in _list_ngrams(word):
-        candidates = index.get(ngram, [])
-        for each in candidates[:_MAX_WORDS_PER_NGRAM]:
-            scores[each] += 1 / len(candidates)
-    return sorted(scores, key=lambda each: (-scores[each], each))[:_MAX_CANDIDATES]
-
-
-@lru_cache(maxsize=4)
-def _index_by_ngram(words: tuple[str, ...]) -> dict[str, list[str]]:
-    index: dict[str, list[str]] = {}
-    for word in words:
-        for ngram in _list_ngrams(word):
-            index.setdefault(ngram, []).append(word)
-    return index
-
-
-def _list_ngrams(word: str) -> set[str]:
-    marked = f"\x02{word}\x03"
-    return {marked[start : start + size] for size in (2, 3) for start in range(len(marked) - size + 1)}
+    return next(iter(get_close_matches(word, list(islice(words, _MAX_COMPARED)), n=1)), "")
 
 
 _MAX_QUOTED = 40

@@ -23,3 +23,9 @@ def test_the_nearest_word_is_found_among_few_and_many(words: list[str]):
 def test_among_many_none_is_nearer(typo: str, number: int):
     word = typo.format(number)
     assert likeness(find_closest_word(word, MANY), word) == max(likeness(each, word) for each in MANY)
+
+
+def test_only_the_first_3_000_words_are_compared():
+    words = [f"gpu-{number}" for number in range(3_000)]
+    assert find_closest_word("cuda-13", [*words[1:], "cuda-12"]) == "cuda-12"
+    assert find_closest_word("cuda-13", [*words, "cuda-12"]) != "cuda-12"
