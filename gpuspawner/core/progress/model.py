@@ -10,36 +10,6 @@ from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.events import SourcedEvent
 from gpuspawner.core.verdict.verdict import Verdict
 
-START_FAILURE_CODES = frozenset(
-    {
-        "never_fits",
-        "image_not_found",
-        "image_pull_denied",
-        "invalid_image",
-        "rejected_by_node",
-        "device_unhealthy",
-        "node_faulty",
-        "driver_too_old",
-        "refused_by_admission",
-        "evicted",
-        "preempted",
-        "node_lost",
-        "volume_conflict",
-        "out_of_memory",
-        "crashed",
-        "container_config",
-        "hook_failed",
-        "run_time_over",
-        "exceeds_queue_quota",
-        "no_queue_flavor",
-        "queue_unavailable",
-        "refused_by_queue",
-    }
-)
-"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. A
-start never fails with ``run_time_over``: this code means that a running server reached its run time limit. The codes
-with ``queue`` mean that Kueue would never admit the pod."""
-
 
 class Stage(StrEnum):
     """The stages of a start, in order. A start may skip stages."""
@@ -59,7 +29,8 @@ class Stage(StrEnum):
 class StartFailure:
     """Why a start cannot succeed.
 
-    :param code: one of :data:`START_FAILURE_CODES`.
+    :param code: stable name of the reason. A start never fails with ``run_time_over``: this code means that a running
+        server reached its run time limit.
     :param sentence: the reason, for the user.
     """
 

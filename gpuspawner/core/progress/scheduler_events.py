@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 
@@ -45,20 +45,10 @@ class RefusalReason(StrEnum):
     UNSUITABLE = "unsuitable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerRefusals:
-    """The reasons why kube-scheduler finds no node, from one of its messages.
+Refusals = Mapping[RefusalReason, int]
+"""Reason → number of nodes that kube-scheduler refused for this reason. The number is 0 for a reason that is about the
+pod itself (a missing PersistentVolumeClaim, for example): the message then has no number."""
 
-    :param nodes: number of nodes in the cluster; None if the message does not contain it.
-    :param counts: reason → number of nodes that kube-scheduler refused for this reason. The number is 0 for a reason
-        that is about the pod itself (a missing PersistentVolumeClaim, for example): the message then has no number.
-    """
-
-    nodes: int | None = None
-    counts: Mapping[RefusalReason, int] = field(default_factory=dict)
-
-
-_TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
 """Matches the beginning of the message's part about preemption or ResourceClaims, which this module ignores."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
@@ -104,21 +94,20 @@ _OTHER_REASONS = tuple(
 )
 
 
-def parse_refusals(message: str) -> SchedulerRefusals:
-    """Return the reasons in the message of an event FailedScheduling or of the condition PodScheduled.
+def parse_refusals(message: str) -> Refusals:
+    """Return why kube-scheduler finds no node, from its event FailedScheduling or the condition PodScheduled.
 
     Parts of the message that have an unknown format are ignored.
     """
     preemption = _PREEMPTION.search(message)
     text = message[: preemption.start()] if preemption else message
-    total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
         # kube-scheduler counts a node under one taint only, so add up the counts of several taints. Texts about other
         # reasons can count the same node twice, so keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
-    return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
+    return counts
 
 
 def _parse_resources(text: str) -> list[tuple[RefusalReason, int]]:

@@ -14,8 +14,8 @@ from gpuspawner.core.progress.pod_status import count_devices, is_queued_by_kueu
 from gpuspawner.core.progress.scheduler_events import (
     AutoscalerStatus,
     RefusalReason,
+    Refusals,
     ScaleUpState,
-    SchedulerRefusals,
     list_autoscaler_statuses,
     parse_refusals,
 )
@@ -111,10 +111,8 @@ def _describe_idle_scheduler(name: str) -> ProgressMessage:
     return ProgressMessage(stage=Stage.WAITING, sentence=sentence, is_alarm=True, lacks_room=False)
 
 
-def _needs_repair(refusals: SchedulerRefusals) -> bool:
-    return any(each in refusals.counts for each in _REPAIR_REASONS) and not any(
-        each in refusals.counts for each in _ROOM_REASONS
-    )
+def _needs_repair(refusals: Refusals) -> bool:
+    return any(each in refusals for each in _REPAIR_REASONS) and not any(each in refusals for each in _ROOM_REASONS)
 
 
 def describe_setup() -> ProgressMessage:
@@ -161,8 +159,8 @@ def _format_usual_duration(minutes: float | None) -> str:
     return "" if minutes is None else gettext("That usually takes {duration}.", duration=format_rough_duration(minutes))
 
 
-def _describe_never(verdict: Verdict, refusals: SchedulerRefusals, *, event: SourcedEvent | None) -> ProgressMessage:
-    if RefusalReason.VOLUME_ZONE in refusals.counts:
+def _describe_never(verdict: Verdict, refusals: Refusals, *, event: SourcedEvent | None) -> ProgressMessage:
+    if RefusalReason.VOLUME_ZONE in refusals:
         code, sentence = "volume_conflict", _format_refusal(refusals, RefusalReason.VOLUME_ZONE, gpu_name="")
     else:
         code = "never_fits"
@@ -189,7 +187,7 @@ def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
     return gettext("{number} × {gpu}", number=max(1, count_devices(pod)), gpu=gpu_name)
 
 
-def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_answered: bool, is_overdue: bool) -> str:
+def _format_reason(facts: Facts, refusals: Refusals, *, is_answered: bool, is_overdue: bool) -> str:
     """Return why the pod waits.
 
     :param is_answered: whether an autoscaler has said whether it adds a node for the pod.
@@ -208,12 +206,12 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals, *, is_answered: bo
             return make_sentence(reason)
         gpus = _format_gpus(facts.pod or {}, facts.gpu_name)
         return gettext("Waiting for {names}: {reason}.", names=gpus, reason=make_clause(reason))
-    names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
+    names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals]
     if names:
-        number = max(refusals.counts.get(each, 0) for each in _ROOM_REASONS)
+        number = max(refusals.get(each, 0) for each in _ROOM_REASONS)
         return join_sentences(_format_waits_for(join_with_and(names), number), _format_other_nodes(refusals))
     return next(
-        (_format_refusal(refusals, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in refusals.counts),
+        (_format_refusal(refusals, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in refusals),
         "",
     )
 
@@ -236,10 +234,10 @@ def _format_waits_for(names: str, nodes: int) -> str:
     )
 
 
-def _format_other_nodes(refusals: SchedulerRefusals) -> str:
-    if RefusalReason.VOLUME_ZONE in refusals.counts:
+def _format_other_nodes(refusals: Refusals) -> str:
+    if RefusalReason.VOLUME_ZONE in refusals:
         return gettext("Other nodes can't reach a disk of your server: it is in another zone.")
-    if RefusalReason.VOLUME_LIMIT in refusals.counts:
+    if RefusalReason.VOLUME_LIMIT in refusals:
         return gettext("Other nodes can't attach another disk.")
     return ""
 
@@ -260,8 +258,8 @@ def _format_shortage(reason: RefusalReason, facts: Facts) -> str:
             return gettext("a place on a node")
 
 
-def _format_refusal(refusals: SchedulerRefusals, reason: RefusalReason, *, gpu_name: str) -> str:
-    number = refusals.counts.get(reason, 0)
+def _format_refusal(refusals: Refusals, reason: RefusalReason, *, gpu_name: str) -> str:
+    number = refusals.get(reason, 0)
     match reason:
         case RefusalReason.VOLUME_IN_USE:
             return gettext("A disk of your server is still in use by another server.")
