@@ -40,7 +40,6 @@ def find_alternatives(
     *,
     fits: Callable[[Selection], bool],
     types: Iterable[GPUType] | None = None,
-    limit: int = MAX_ALTERNATIVES,
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, other GPUs.
 
@@ -56,7 +55,6 @@ def find_alternatives(
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
     :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
-    :param limit: largest number of selections to return.
     """
     others = list_other_types(selection, catalog) if types is None else list(types)
     others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog=catalog))
@@ -69,11 +67,12 @@ def find_alternatives(
             is_smaller = _compare_memory(each, selection, catalog=catalog) < _NEAR_MEMORY
             (smaller if is_smaller else found).setdefault(each)
             # The types with less than half of the memory come last: after the first of them, no better type follows.
-            if len(found) >= limit or (is_smaller and each.gpu in little and (found or len(smaller) >= limit)):
+            is_full = len(smaller) >= MAX_ALTERNATIVES
+            if len(found) >= MAX_ALTERNATIVES or (is_smaller and each.gpu in little and (found or is_full)):
                 break
         if found:
             return tuple(found)
-    return tuple(smaller)[:limit]
+    return tuple(smaller)[:MAX_ALTERNATIVES]
 
 
 def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> int:
