@@ -65,18 +65,6 @@ class FitResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObstacleGroup:
-    """Nodes with the same obstacles (reasons why they do not accept a pod).
-
-    :param nodes: number of nodes.
-    :param obstacles: empty if the nodes accept the pod now.
-    """
-
-    nodes: int
-    obstacles: tuple[Obstacle, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanResult:
     """The result for one pod and all nodes.
 
@@ -88,7 +76,6 @@ class ScanResult:
         UNKNOWN, or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
     :param fit_if_empty: number of nodes that would accept the pod if no other pods ran. Volume limits of CSI drivers
         are ignored: a driver may raise its limit, and kube-scheduler counts a volume that several pods share only once.
-    :param groups: all nodes, grouped by obstacles; largest group first.
     :param undecided: constraints that were not checked, each as a text for users.
     """
 
@@ -96,7 +83,6 @@ class ScanResult:
     places: int
     places_exact: bool
     fit_if_empty: int
-    groups: tuple[ObstacleGroup, ...]
     undecided: tuple[str, ...] = ()
 
 

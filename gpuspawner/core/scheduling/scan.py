@@ -41,7 +41,6 @@ from gpuspawner.core.scheduling.results import (
     Answer,
     FitResult,
     Obstacle,
-    ObstacleGroup,
     Reason,
     ScanResult,
     derive_answer,
@@ -142,7 +141,7 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
     for group in occupancy.node_groups.group_nodes(build_node_grouping(pod)):
         scan.add(group)
     if pod.constraints.is_gated:
-        return _build_gated_result(len(occupancy.node_groups), fit_if_empty=scan.fit_if_empty)
+        return ScanResult(answer=Answer.NO, places=0, places_exact=True, fit_if_empty=scan.fit_if_empty)
     return scan.build_result()
 
 
@@ -150,18 +149,8 @@ def _doubt_priority(found: ScanResult) -> ScanResult:
     """Turn YES into UNKNOWN for a pod that fits only after a preemption and whose priority is unknown."""
     if found.answer is Answer.NO:
         return found
-    nodes: Counter[_Obstacles] = Counter()
-    for group in found.groups:
-        doubtful = derive_answer(group.obstacles) is not Answer.NO
-        nodes[(UNKNOWN_PRIORITY,) if doubtful else group.obstacles] += group.nodes
-    return replace(
-        found,
-        answer=Answer.UNKNOWN,
-        places=0,
-        places_exact=False,
-        groups=_build_groups(nodes),
-        undecided=(UNKNOWN_PRIORITY.detail,),
-    )
+    undecided = (UNKNOWN_PRIORITY.detail,)
+    return replace(found, answer=Answer.UNKNOWN, places=0, places_exact=False, undecided=undecided)
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
@@ -238,6 +227,7 @@ class _Scan:
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
+        """Obstacles → number of nodes that have them."""
 
     @property
     def has_fit(self) -> bool:
@@ -305,9 +295,9 @@ class _Scan:
                 yield tuple(node.allocatable.get(name, 0) - requested.get(name, 0) for name in resources)
 
     def build_result(self) -> ScanResult:
-        groups = _build_groups(self._nodes)
-        answers = {derive_answer(group.obstacles) for group in groups}
-        unknown = (each for group in groups for each in group.obstacles if each.reason is Reason.UNDECIDED)
+        answers = {derive_answer(obstacles) for obstacles in self._nodes}
+        by_frequency = (obstacle for obstacles, _ in self._nodes.most_common() for obstacle in obstacles)
+        unknown = (obstacle.detail for obstacle in by_frequency if obstacle.reason is Reason.UNDECIDED)
         constraints = self._pod.constraints
         places, exact = self._places, Answer.UNKNOWN not in answers
         if places and (constraints.affinity or constraints.anti_affinity or constraints.spread_constraints):
@@ -319,8 +309,7 @@ class _Scan:
             places=places,
             places_exact=exact,
             fit_if_empty=self.fit_if_empty,
-            groups=groups,
-            undecided=tuple(dict.fromkeys(each.detail for each in unknown)),
+            undecided=tuple(dict.fromkeys(unknown)),
         )
 
 
@@ -331,12 +320,3 @@ def _find_lacking(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, i
     """Return the resources of which a node has too little free."""
     allocatable = node.allocatable
     return tuple([name for name, number in needs if allocatable.get(name, 0) - requested.get(name, 0) < number])
-
-
-def _build_groups(nodes: Counter[_Obstacles]) -> tuple[ObstacleGroup, ...]:
-    return tuple(ObstacleGroup(nodes=number, obstacles=found) for found, number in nodes.most_common() if number)
-
-
-def _build_gated_result(nodes: int, *, fit_if_empty: int) -> ScanResult:
-    groups = (ObstacleGroup(nodes=nodes, obstacles=GATED_OBSTACLES),) if nodes else ()
-    return ScanResult(answer=Answer.NO, places=0, places_exact=True, fit_if_empty=fit_if_empty, groups=groups)

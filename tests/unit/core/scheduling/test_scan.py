@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +9,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.node_filters import UNKNOWN_AMOUNTS
-from gpuspawner.core.scheduling.results import Answer, Obstacle, ObstacleGroup, Reason, ScanResult
+from gpuspawner.core.scheduling.results import Answer, ScanResult
 from gpuspawner.core.scheduling.scan import check_node, find_fitting_sizes, fits_somewhere, scan_nodes
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
@@ -35,10 +33,6 @@ def test_places_are_counted_on_all_nodes():
         places=2 + 2,
         places_exact=True,
         fit_if_empty=2,
-        groups=(
-            ObstacleGroup(nodes=2, obstacles=()),
-            ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),)),
-        ),
     )
 
 
@@ -63,10 +57,6 @@ def test_an_undecided_demand_leaves_no_sure_place():
         places=0,
         places_exact=False,
         fit_if_empty=1,
-        groups=(
-            ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.UNDECIDED, detail="a claim"),)),
-            ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),)),
-        ),
         undecided=("a claim",),
     )
 
@@ -89,7 +79,8 @@ def test_a_survey_says_of_every_node_what_a_check_says(nodes: list[Node], pods: 
     occupancy = Occupancy.build(nodes, pods)
     found = scan_nodes(asking, occupancy)
     fits = [check_node(asking, each, occupancy=occupancy) for each in occupancy.nodes]
-    assert {group.obstacles: group.nodes for group in found.groups} == Counter(each.obstacles for each in fits)
+    doubts = {each.detail for fit in fits for each in fit.obstacles if fit.answer is Answer.UNKNOWN}
+    assert found.answer is Answer.NO or set(found.undecided) == doubts
     answers = {each.answer for each in fits}
     assert found.answer == next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
     assert (found.places > 0) == (Answer.YES in answers)
@@ -136,7 +127,6 @@ def test_several_sizes_at_once_fit_where_each_fits(nodes: list[Node], pods: list
 
 
 def test_on_nodes_whose_devices_have_no_count_no_place_is_sure():
-    unsure = ObstacleGroup(nodes=1, obstacles=(UNKNOWN_AMOUNTS,))
     wanted = replace(pod(), requests={"cpu": 2, GPU: 1})
     counted = node("b", allocatable={"cpu": 8, "pods": 10, GPU: 1})
     uncounted = node("a", uncounted=frozenset({GPU}))
@@ -148,6 +138,5 @@ def test_on_nodes_whose_devices_have_no_count_no_place_is_sure():
         places=0,
         places_exact=False,
         fit_if_empty=1,
-        groups=(unsure,),
         undecided=("devices that can't be counted",),
     )

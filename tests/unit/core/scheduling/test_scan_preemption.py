@@ -11,7 +11,7 @@ from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints, SpreadConstraint
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.pod_filters import UNKNOWN_PRIORITY
-from gpuspawner.core.scheduling.results import Answer, Obstacle, ObstacleGroup, Reason
+from gpuspawner.core.scheduling.results import Answer, Obstacle, Reason
 from gpuspawner.core.scheduling.scan import check_node, fits_somewhere, scan_nodes
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
@@ -97,9 +97,10 @@ def test_claims_of_preempted_pods_keep_their_devices():
     occupancy = Occupancy.build([node("a")], [placeholder("a")])
     occupancy.put_devices(ClusterDevices(nodes={"a": devices}))
     own = replace(pod(), requests={"cpu": 8, GPU: 1})
-    assert scan_nodes(own, occupancy).groups == (
-        ObstacleGroup(nodes=1, obstacles=(Obstacle(reason=Reason.INSUFFICIENT, detail=GPU),)),
-    )
+    (node_a,) = occupancy.nodes
+    found = check_node(own, node_a, occupancy=occupancy)
+    assert found.obstacles == (Obstacle(reason=Reason.INSUFFICIENT, detail=GPU),)
+    assert scan_nodes(own, occupancy).answer is Answer.NO
 
 
 @pytest.mark.parametrize(
