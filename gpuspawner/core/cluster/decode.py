@@ -42,11 +42,10 @@ from gpuspawner.core.cluster.model import (
     Taint,
     Toleration,
 )
-from gpuspawner.core.cluster.pod_requests import compute_requests
+from gpuspawner.core.cluster.pod_requests import compute_requests, read_amounts, round_up
 from gpuspawner.core.cluster.selectors import is_valid_requirement
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
 
 _MAX_VALUES = 8192
 """gpuspawner caches at most this many values of each kind, such as labels or amounts."""
@@ -493,14 +492,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
     Amounts are whole numbers of the resource's base unit, such as bytes; amounts of ``cpu`` are in millicores.
     """
-    amounts: dict[str, int] = {}
-    for name, value in as_dict(raw).items():
-        number = (
-            _parse_amount_text(name == "cpu", value) if isinstance(value, str) else _parse_amount(name == "cpu", value)
-        )
-        if number is not None and isinstance(name, str):
-            amounts[name] = number
-    return amounts
+    return {name: round_up(name, millis) for name, millis in read_amounts(raw).items()}
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
@@ -518,30 +510,14 @@ def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
 
 def decode_taints(raw: object) -> tuple[Taint, ...]:
     """Return v1 Taints without those that have no key; nodes with equal taints share one tuple."""
-    return _intern_taints(tuple(_iter_taints(raw)))
-
-
-@lru_cache(maxsize=4096)
-def _parse_amount_text(is_cpu: bool, value: str) -> int | None:
-    return _parse_amount(is_cpu, value)
-
-
-def _parse_amount(is_cpu: bool, value: object) -> int | None:
-    try:
-        return parse_millis(value) if is_cpu else parse_whole_units(value)
-    except QuantityError:
-        return None
+    taints = tuple(_iter_taints(raw))
+    return intern_value(taints, size=len(taints))
 
 
 def _iter_taints(raw: object) -> Iterable[Taint]:
     for taint in as_dicts(raw):
         if key := as_text(taint.get("key")):
             yield Taint(key=key, effect=as_text(taint.get("effect")), value=as_text(taint.get("value")))
-
-
-@lru_cache(maxsize=1024)
-def _intern_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    return taints
 
 
 def _is_ready(conditions: object) -> bool:

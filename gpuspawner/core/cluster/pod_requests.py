@@ -7,12 +7,11 @@ https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
-from gpuspawner.core.units.quantity import QuantityError, parse_quantity
+from gpuspawner.core.units.quantity import QuantityError, parse_millis
 
 MilliAmounts = dict[str, int]
 """Resource → thousandths of its base unit. The API server rounds each amount up to thousandths before it stores a pod
@@ -37,8 +36,8 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
     statuses = _ResizeStatus(status or {})
     total = _sum_containers(spec, statuses)
     _apply_pod_level(total, as_dict(spec.get("resources")), statuses=statuses)
-    _add(total, _read_amounts(spec.get("overhead")))
-    return {name: whole for name, millis in total.items() if _is_counted(name) and (whole := _round_up(name, millis))}
+    _add(total, read_amounts(spec.get("overhead")))
+    return {name: whole for name, millis in total.items() if _is_counted(name) and (whole := round_up(name, millis))}
 
 
 class _ResizeStatus:
@@ -66,8 +65,8 @@ class _ResizeStatus:
     def _compute_largest(self, status: Mapping[str, object] | None, requests: MilliAmounts) -> MilliAmounts:
         if not status or not isinstance(status.get("resources"), dict):
             return requests
-        held = _read_amounts(as_dict(status.get("resources")).get("requests"))
-        _raise_to(held, _read_amounts(status.get("allocatedResources")))
+        held = read_amounts(as_dict(status.get("resources")).get("requests"))
+        _raise_to(held, read_amounts(status.get("allocatedResources")))
         if not self._infeasible:
             _raise_to(held, requests)
         return held
@@ -105,8 +104,8 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     If ``spec.resources`` has a limit without a request, the limit is the request (``defaultPodRequests``), except for
     CPU or memory that a container requests.
     """
-    requests = _read_amounts(resources.get("requests"))
-    for name, millis in _read_amounts(resources.get("limits")).items():
+    requests = read_amounts(resources.get("requests"))
+    for name, millis in read_amounts(resources.get("limits")).items():
         if name not in requests and (name not in total or name.startswith(_HUGE_PAGES)):
             requests[name] = millis
     held = statuses.get_pod_amounts(requests)
@@ -119,7 +118,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
     """Return a container's requests; a limit without a request counts as a request: the API server sets it."""
     resources = as_dict(container.get("resources"))
-    return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
+    return {**read_amounts(resources.get("limits")), **read_amounts(resources.get("requests"))}
 
 
 def _is_counted(name: str) -> bool:
@@ -127,7 +126,8 @@ def _is_counted(name: str) -> bool:
     return name in _NATIVE_RESOURCES or "/" in name or name.startswith(_NATIVE_PREFIXES)
 
 
-def _round_up(name: str, millis: int) -> int:
+def round_up(name: str, millis: int) -> int:
+    """Return an amount in whole base units; for ``cpu``, in millicores."""
     return millis if name == "cpu" else -(-millis // _THOUSAND)
 
 
@@ -142,7 +142,8 @@ def _raise_to(total: MilliAmounts, least: Mapping[str, int]) -> None:
             total[name] = millis
 
 
-def _read_amounts(raw: object) -> MilliAmounts:
+def read_amounts(raw: object) -> MilliAmounts:
+    """Return the amounts of a v1 ResourceList, without malformed quantities."""
     amounts: MilliAmounts = {}
     for name, value in as_dict(raw).items():
         millis = _parse_millis(value) if isinstance(value, str | int | float) else None
@@ -155,6 +156,6 @@ def _read_amounts(raw: object) -> MilliAmounts:
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:
-        return math.ceil(parse_quantity(value) * _THOUSAND)
+        return parse_millis(value)
     except QuantityError:
         return None
