@@ -112,7 +112,7 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod, *, gpu: GPUType | 
     :param gpu: the GPU type that the pod requests; None for a pod without GPUs.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
-    if _is_ruled_out(scalable_pool, pod):
+    if not may_take_pod(scalable_pool, pod):
         return Answer.NO
     if constraints.undecided or constraints.unread_claims or constraints.affinity or constraints.spread_constraints:
         return Answer.UNKNOWN
@@ -136,7 +136,7 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     :param pod: a pending pod, or one that is not created yet.
     :param ahead: pending pods that start before ``pod``; those that cannot run on the pool's nodes are ignored.
     """
-    ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
+    ahead = [other for other in ahead if may_take_pod(scalable_pool, other)]
     if scalable_pool.machines is not None:
         return has_capacity_left(scalable_pool.machines, pod.requests, ahead=(each.requests for each in ahead))
     if scalable_pool.max_new_nodes is None:
@@ -157,10 +157,19 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
     """Return whether a pod may run on a node pool's new nodes.
 
     The result is False if the size, labels or taints of these nodes exclude the pod, or if the pool's limits do.
+    Callers check many pods, so keep this cheap.
 
     :param pod: a pending pod, or one that is not created yet.
     """
-    return not _is_ruled_out(scalable_pool, pod)
+    if scalable_pool.max_new_nodes == 0:
+        return False
+    machines = scalable_pool.machines
+    is_large_enough = (
+        _has_room(scalable_pool.node_allocatable, pod.requests)
+        if machines is None
+        else is_within_limits(machines, pod.requests)
+    )
+    return is_large_enough and may_match_pool(scalable_pool, pod.constraints)
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
@@ -223,19 +232,6 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
         labels=gpu.match,
         examples=examples,
     )
-
-
-def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether a pod cannot run on a node pool's new nodes. Callers check many pods, so keep this cheap."""
-    if scalable_pool.max_new_nodes == 0:
-        return True
-    machines = scalable_pool.machines
-    is_large_enough = (
-        _has_room(scalable_pool.node_allocatable, pod.requests)
-        if machines is None
-        else is_within_limits(machines, pod.requests)
-    )
-    return not is_large_enough or not may_match_pool(scalable_pool, pod.constraints)
 
 
 def _has_room(free: Mapping[str, int], requests: Mapping[str, int]) -> bool:

@@ -47,16 +47,14 @@ class Container:
 def read_containers(pod: Mapping[str, object]) -> tuple[Container, ...]:
     """Return the containers in a pod's status, init containers first."""
     status, spec = as_dict(pod.get("status")), as_dict(pod.get("spec"))
-    found = []
-    for kind, is_init in (("initContainerStatuses", True), ("containerStatuses", False)):
-        asked = {
-            as_text(each.get("name")): as_text(each.get("image")) for each in as_dicts(spec.get(_get_spec_key(is_init)))
-        }
-        for each in as_dicts(status.get(kind)):
-            name = as_text(each.get("name"))
-            image = asked.get(name) or as_text(each.get("image"))
-            found.append(_read_container(each, node=as_text(spec.get("nodeName")), image=image, is_init=is_init))
-    return tuple(found)
+    containers = []
+    for kind in ("initContainer", "container"):
+        images = {as_text(raw.get("name")): as_text(raw.get("image")) for raw in as_dicts(spec.get(f"{kind}s"))}
+        for raw in as_dicts(status.get(f"{kind}Statuses")):
+            image = images.get(as_text(raw.get("name"))) or as_text(raw.get("image"))
+            node, is_init = as_text(spec.get("nodeName")), kind == "initContainer"
+            containers.append(_read_container(raw, node=node, image=image, is_init=is_init))
+    return tuple(containers)
 
 
 def list_images(pod: Mapping[str, object]) -> frozenset[str]:
@@ -122,10 +120,6 @@ def _list_device_counts(pod: Mapping[str, object]) -> Iterator[int]:
                 yield int(str(number)[:9])
 
 
-def _get_spec_key(is_init: bool) -> str:
-    return "initContainers" if is_init else "containers"
-
-
 def _read_container(raw: dict[str, object], *, node: str, image: str, is_init: bool) -> Container:
     state, last = as_dict(raw.get("state")), as_dict(raw.get("lastState"))
     waiting = as_dict(state.get("waiting"))
@@ -156,13 +150,12 @@ def read_queue_name(pod: Mapping[str, object]) -> str:
 
 def is_gated(pod: Mapping[str, object]) -> bool:
     """Return whether an existing pod has scheduling gates."""
-    return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
+    return bool(list_scheduling_gates(pod))
 
 
 def has_other_gates(pod: Mapping[str, object]) -> bool:
     """Return whether a pod has scheduling gates that are not Kueue's."""
-    gates = as_dicts(as_dict(pod.get("spec")).get("schedulingGates"))
-    return any(not as_text(gate.get("name")).startswith(_KUEUE_GATES) for gate in gates)
+    return any(not gate.startswith(_KUEUE_GATES) for gate in list_scheduling_gates(pod))
 
 
 def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
