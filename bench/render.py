@@ -150,4 +150,4 @@ def busy_inventory(*, gpu_types: int = GPU_TYPES, taken: int = 0) -> Inventory:
         for n in range(NODES)
         for m in range(PODS_PER_NODE)
     )
-    return Inventory(nodes=nodes, pods=pods, occupancy=Occupancy.build(nodes, pods))
+    return Inventory(nodes=nodes, occupancy=Occupancy.build(nodes, pods))

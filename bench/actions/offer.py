@@ -91,7 +91,7 @@ def inventory() -> Inventory:
         amounts = {"cpu": 96_000, "memory": 768 * GIB, "pods": 110, RESOURCES[vendor]: 8}
         labels = {LABELS[vendor]: slug_of(name)}
         nodes.append(Node(name=slug_of(name), labels=labels, allocatable=amounts, capacity=amounts))
-    return Inventory(nodes=tuple(nodes), pods=(), occupancy=Occupancy.build(nodes, ()), age_s=0.0)
+    return Inventory(nodes=tuple(nodes), occupancy=Occupancy.build(nodes, ()), age_s=0.0)
 
 
 def profile_of_each_type() -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, UnitKind
-from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView
@@ -72,7 +72,7 @@ class Site(LiveSite):
     def view(self, choice: dict[str, str] | None) -> FormView:
         return build_view(
             CATALOG,
-            Inventory(nodes=(), pods=(), age_s=0.0),
+            Inventory(nodes=(), occupancy=Occupancy(), age_s=0.0),
             filled=fill_fields(CATALOG, typed={"image": "lab", **(choice or {})}),
             live=LiveState(availabilities=tuple(self._count(slug) for slug in CATALOG.gpus)),
         )

@@ -17,7 +17,7 @@ from aiohttp import web
 from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
-from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
@@ -94,7 +94,7 @@ class Site(LiveSite):
         )
         return build_view(
             self.offered,
-            Inventory(nodes=(), pods=(), age_s=self.age_s),
+            Inventory(nodes=(), occupancy=Occupancy(), age_s=self.age_s),
             filled=fill_fields(self.offered, typed=typed),
             live=LiveState(
                 availabilities=counts[: len(self.offered.gpus)],

@@ -14,7 +14,7 @@ from playwright.async_api import Locator, Page, expect
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Preset
 from gpuspawner.core.catalog.policy_model import AmountRange, GPUTypeRule, Person, Policy, Rule
-from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView
@@ -92,7 +92,7 @@ class Site(LiveSite):
         filled = fill_fields(self.catalog, options=saved, typed=choice, allowance=allowed)
         verdict = None if filled.selection is None else Verdict(outcome=Outcome.NOW)
         live = LiveState(availabilities=(FREE,) * 3, verdict=verdict)
-        inventory = Inventory(nodes=(), pods=(), age_s=0.0)
+        inventory = Inventory(nodes=(), occupancy=Occupancy(), age_s=0.0)
         return build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowed)
 
 

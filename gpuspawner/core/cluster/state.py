@@ -472,10 +472,9 @@ class Inventory:
     """The data of the cluster that gpuspawner could read, what is unknown, and the age of the data.
 
     :param nodes: all nodes; None if gpuspawner could not read them: capacity is then unknown, not zero.
-    :param pods: the pods of all namespaces; None if ``occupancy`` has the pods. If both are None, gpuspawner could not
-        read the pods, and free resources are unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
-    :param occupancy: nodes and pods, kept up to date by watches; None if ``pods`` has the pods or they are unknown.
+    :param occupancy: nodes and the pods of all namespaces, kept up to date by watches; None if gpuspawner could not
+        read the nodes or the pods: free resources are then unknown.
     :param empty_occupancy: an :class:`Occupancy` with the nodes and without pods, which :func:`get_occupancy` returns
         while pods are unknown. With None, :func:`get_occupancy` builds one.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
@@ -487,7 +486,6 @@ class Inventory:
     """
 
     nodes: tuple[Node, ...] | None = None
-    pods: tuple[Pod, ...] | None = None
     reason: str = ""
     occupancy: Occupancy | None = None
     empty_occupancy: Occupancy | None = None
@@ -512,16 +510,9 @@ class KnownOccupancy(NamedTuple):
 
 
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
-    """Return the nodes and the known pods of an inventory, or None if the nodes are unknown.
-
-    :param inventory: the result contains the first of these that is available: ``occupancy``; an :class:`Occupancy` of
-        ``nodes`` and ``pods``; ``empty_occupancy``; an :class:`Occupancy` of ``nodes`` only.
-    """
+    """Return the nodes and the known pods of an inventory, or None if the nodes are unknown."""
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)
     if inventory.nodes is None:
         return None
-    occupancy = inventory.empty_occupancy
-    if occupancy is None or inventory.pods is not None:
-        occupancy = Occupancy.build(inventory.nodes, inventory.pods or ())
-    return KnownOccupancy(occupancy, pods_known=inventory.pods is not None)
+    return KnownOccupancy(inventory.empty_occupancy or Occupancy.build(inventory.nodes, ()), pods_known=False)

@@ -548,8 +548,6 @@ def _format_capacity_notice(inventory: Inventory) -> str:
         return ""
     if inventory.nodes is None:
         known = gettext("GPU capacity is unknown right now.")
-    elif inventory.pods is None:
-        known = gettext("How many GPUs are free is unknown.")
     else:
-        return ""
+        known = gettext("How many GPUs are free is unknown.")
     return join_sentences(known, translate_now(inventory.reason))

@@ -8,7 +8,7 @@ PODS = (Pod(name="p", namespace="s", node="n", requests={"cpu": 1000}),)
 
 
 def test_nothing_is_known_without_nodes():
-    assert get_occupancy(Inventory(pods=PODS)) is None
+    assert get_occupancy(Inventory()) is None
 
 
 def test_an_occupancy_kept_up_to_date_is_taken_as_it_is():
@@ -19,11 +19,6 @@ def test_an_occupancy_kept_up_to_date_is_taken_as_it_is():
 def test_nodes_alone_look_empty_and_are_said_not_to_be_known():
     found = get_occupancy(Inventory(nodes=NODES))
     assert (found.pods_known, found.occupancy.get_free("n")) == (False, {"cpu": 8000})
-
-
-def test_a_snapshot_is_counted():
-    found = get_occupancy(Inventory(nodes=NODES, pods=PODS))
-    assert (found.pods_known, found.occupancy.get_free("n")) == (True, {"cpu": 7000})
 
 
 def test_nodes_that_were_counted_without_pods_are_not_counted_again():

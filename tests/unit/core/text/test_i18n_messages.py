@@ -213,9 +213,7 @@ SAVED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("saved", SAVED)
 @pytest.mark.parametrize("unit", UnitKind)
-@pytest.mark.parametrize(
-    "known", [inventory(node()), Inventory(reason=""), replace(inventory(node()), pods=None, age_s=99.0)]
-)
+@pytest.mark.parametrize("known", [inventory(node()), Inventory(reason=""), replace(inventory(node()), age_s=99.0)])
 def test_the_whole_form_is_in_messages(saved: dict[str, Any], unit: UnitKind, known: Inventory):
     catalog = replace(CATALOG, gpus={**CATALOG.gpus, "t4": replace(CARD, unit=unit, vendor="nvidia")})
     with use_language(PSEUDO):

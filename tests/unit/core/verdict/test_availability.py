@@ -60,7 +60,7 @@ def test_everything_is_said_of_a_type():
 
 
 def test_without_nodes_all_is_unknown():
-    assert count_availability([T4], Inventory(pods=())) == (UNKNOWN_AVAILABILITY,)
+    assert count_availability([T4], Inventory()) == (UNKNOWN_AVAILABILITY,)
 
 
 def test_without_pods_what_is_free_is_unknown():
@@ -215,11 +215,11 @@ def test_numbers_are_ordered_and_another_pod_never_frees_anything(
 
 
 @given(cluster)
-def test_a_snapshot_gives_what_is_kept_up_to_date(drawn: tuple[list[dict[str, Any]], list[tuple[str | None, int]]]):
+def test_the_order_of_the_nodes_does_not_matter(drawn: tuple[list[dict[str, Any]], list[tuple[str | None, int]]]):
     nodes = tuple(node(str(number), **changes) for number, changes in enumerate(drawn[0]))
     pods = tuple(pod(str(number), on, gpus) for number, (on, gpus) in enumerate(drawn[1]))
     kept = Inventory(occupancy=Occupancy.build(reversed(nodes), pods))
-    assert count_availability([T4], Inventory(nodes=nodes, pods=pods)) == count_availability([T4], kept)
+    assert count_availability([T4], Inventory(occupancy=Occupancy.build(nodes, pods))) == count_availability([T4], kept)
 
 
 @given(

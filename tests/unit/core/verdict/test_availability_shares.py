@@ -105,7 +105,7 @@ def test_a_type_without_nodes_has_no_share(nodes: tuple[Node, ...]):
 
 
 def test_without_nodes_that_are_known_no_share_is():
-    assert [each.share for each in count_availability([A100], Inventory(pods=()))] == [None]
+    assert [each.share for each in count_availability([A100], Inventory())] == [None]
 
 
 BOUNDS = Bounds(min=500, max=20_000, step=1000, default=1000)
