@@ -48,8 +48,6 @@ def has_capacity_left(
     Each pod counts with its requests. A pod ahead that would exceed the limits gets no machine, as in Karpenter
     (pkg/controllers/provisioning/scheduling/scheduler.go).
 
-    :param machines: the node pool's constraints on machines.
-    :param requests: resource → requested amount of the pod.
     :param ahead: the requests of each pod that gets a machine before this pod.
     """
     remaining: Mapping[str, int] = machines.remaining
@@ -61,7 +59,6 @@ def has_capacity_left(
 def _subtract(requests: Mapping[str, int], remaining: Mapping[str, int]) -> Mapping[str, int] | None:
     """Return what a NodePool's limits leave after a machine for a pod is added; None if they are too small.
 
-    :param requests: resource → requested amount of the pod.
     :param remaining: what the limits leave before the machine is added: resource → amount.
     """
     left = {name: limit - (1 if name == NODE_COUNT else requests.get(name, 0)) for name, limit in remaining.items()}
@@ -108,7 +105,6 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod, *, gpu: GPUType | 
     only Karpenter knows whether the cloud offers a large enough machine. The answer is not YES if the NodePool does not
     say that its machines have the GPUs that the pod requests.
 
-    :param pod: a pending pod, or one that is not created yet.
     :param gpu: the GPU type that the pod requests; None for a pod without GPUs.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
@@ -133,7 +129,6 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     pod first. An autoscaler may need fewer nodes, so the pod may have room although the result is False. If Karpenter
     chooses the machines, :func:`has_capacity_left` gives the result.
 
-    :param pod: a pending pod, or one that is not created yet.
     :param ahead: pending pods that start before ``pod``; those that cannot run on the pool's nodes are ignored.
     """
     ahead = [other for other in ahead if may_take_pod(scalable_pool, other)]
@@ -158,8 +153,6 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
     The result is False if the size, labels or taints of these nodes exclude the pod, or if the pool's limits do.
     Callers check many pods, so keep this cheap.
-
-    :param pod: a pending pod, or one that is not created yet.
     """
     if scalable_pool.max_new_nodes == 0:
         return False

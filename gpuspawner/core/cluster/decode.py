@@ -119,10 +119,6 @@ def decode_constraints(
 ) -> PodConstraints:
     """Return all constraints of a pending pod.
 
-    :param spec: ``spec`` of a v1 Pod.
-    :param namespace: the pod's namespace.
-    :param labels: the pod's labels.
-    :param requests: names of the resources that the pod requests.
     :param created: True if the pod exists in the API server, False for a manifest.
     """
     affinity = as_dict(spec.get("affinity"))
@@ -155,12 +151,7 @@ def decode_constraints(
 def decode_bound_constraints(
     spec: Mapping[str, object], *, namespace: str, labels: Mapping[str, str]
 ) -> PodConstraints:
-    """Return those constraints of a bound pod that affect other pods: required anti-affinity and host ports.
-
-    :param spec: ``spec`` of a v1 Pod.
-    :param namespace: the pod's namespace.
-    :param labels: the pod's labels.
-    """
+    """Return those constraints of a bound pod that affect other pods: required anti-affinity and host ports."""
     try:
         apart = decode_pod_terms(
             as_dict(spec.get("affinity")).get("podAntiAffinity"), namespace=namespace, labels=labels, created=True
@@ -291,9 +282,6 @@ def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass
     The function removes ``runtimeClassName``, because :func:`decode_pod` treats the RuntimeClass of a pod with this
     field as unknown. If the spec names no RuntimeClass, or names a RuntimeClass that ``classes`` lacks, the function
     returns the spec unchanged.
-
-    :param spec: ``spec`` of a v1 Pod that does not exist yet.
-    :param classes: the known RuntimeClasses.
     """
     name = _read_runtime_class(spec)
     found = next((each for each in classes if name and each.name == name), None)
@@ -310,7 +298,6 @@ def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass
 def add_limit_ranges(spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
     """Return a new pod's spec with the requests and limits that the admission plugin LimitRanger adds to containers.
 
-    :param spec: ``spec`` of a v1 Pod that does not exist yet.
     :param limit_ranges: the namespace's LimitRanges (v1) as JSON.
     """
     limits: list[dict[str, object]] = []
@@ -346,10 +333,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def decode_node(raw: object) -> Node:
-    """Return a v1 Node as a :class:`.Node`.
-
-    :param raw: v1 Node as JSON; malformed parts are left out.
-    """
+    """Return a v1 Node as a :class:`.Node`."""
     metadata, spec, status = _split_object(raw)
     return Node(
         name=intern(as_text(metadata.get("name"))),
@@ -412,7 +396,6 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
     The rules are those of the admission plugin Priority (plugin/pkg/admission/priority/admission.go). If several
     PriorityClasses have ``globalDefault``, the one with the lowest value counts.
 
-    :param pod: a decoded pod that does not exist yet.
     :param spec: the ``spec`` from which the pod was decoded.
     :param classes: the cluster's PriorityClasses. If they are unknown (None), the pod gets the priority in
         ``spec.priority``, or 0.
@@ -470,8 +453,6 @@ def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
 
     The amounts have the units of :attr:`.Node.allocatable`, such as millicores for ``cpu``. The result lacks resources
     that stand for a DRA device class.
-
-    :param spec: ``spec`` of a v1 Pod that does not exist yet.
     """
     return _drop_device_classes(compute_requests(spec, {}))
 

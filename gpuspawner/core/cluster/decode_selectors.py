@@ -40,10 +40,7 @@ def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def decode_node_affinity(spec: Mapping[str, object]) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return the terms of a pod's required node affinity, or None if it has none.
-
-    :param spec: ``spec`` of a v1 Pod.
-    """
+    """Return the terms of a pod's required node affinity, or None if it has none."""
     return decode_node_terms(as_dict(as_dict(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED))
 
 
@@ -52,10 +49,8 @@ def decode_pod_terms(
 ) -> tuple[PodAffinityTerm, ...]:
     """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
-    :param raw: v1 PodAffinity or PodAntiAffinity.
     :param namespace: namespace of the pod with these terms. A term with neither ``namespaces`` nor
         ``namespaceSelector`` applies to this namespace.
-    :param labels: labels of the pod with these terms.
     :param created: True if the pod exists in the API server, which has then already merged ``matchLabelKeys`` and
         ``mismatchLabelKeys`` into the selectors. If False, this function merges them.
     :raises InvalidSelectorError: for a malformed label selector.
@@ -69,8 +64,6 @@ def decode_pod_terms(
 def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
     """Return a pod's topology spread constraints that have ``whenUnsatisfiable: DoNotSchedule``.
 
-    :param raw: list of v1 TopologySpreadConstraint.
-    :param labels: labels of the pod with these constraints.
     :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
@@ -150,7 +143,6 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     volume's node affinity is one set. Each zone or region label of the volume is a further set, which also matches
     nodes that have no zone and no region label.
 
-    :param raw: v1 PersistentVolume.
     :return: empty if the volume may be used on all nodes.
     """
     whole = as_dict(raw)

@@ -73,7 +73,6 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
     The result is that of the first selector that is false or unknown, as in kube-scheduler's allocator.
 
     :param attributes: name with domain → text. A comparison with a missing attribute is unknown.
-    :param driver: name of the device's driver.
     """
     for selector in selectors:
         is_selected = None if selector is None else _matches_all_terms(selector, attributes, driver=driver)
@@ -223,7 +222,6 @@ def equip_node(
     resource, as in kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
     :param node: a node whose ``allocatable`` and ``capacity`` do not include its DRA devices.
-    :param node_devices: the DRA devices of that node.
     :param on_unknown_nodes: extended resources with devices that any node may have (:class:`ClusterDevices`). The
         node's number of these devices is unknown.
     """

@@ -45,7 +45,6 @@ class PodAffinityTerm:
     """One required term of pod affinity or anti-affinity.
 
     :param topology_key: node label; nodes with the same value of it are one topology domain.
-    :param selector: selects other pods by their labels.
     :param namespaces: names of the namespaces in which the term selects pods.
     :param namespace_selector: selects further namespaces by their labels; None selects none, ``()`` selects all.
     """
@@ -183,9 +182,6 @@ class Taint:
 class Node:
     """A node, with the facts that scheduling and counting need.
 
-    :param name: unique in the cluster.
-    :param labels: label → value.
-    :param taints: in the order of the API.
     :param allocatable: resource → whole base units (``cpu``: millicores, ``memory``: bytes, devices: their number).
     :param capacity: resource → whole base units; for GPUs, ``capacity - allocatable`` is the number of broken devices.
     :param unschedulable: the node is cordoned (``spec.unschedulable``).
@@ -216,11 +212,8 @@ class Node:
 class Pod:
     """A pod that has neither succeeded nor failed, with the facts that scheduling and counting need.
 
-    :param name: unique in the namespace.
-    :param namespace: name of the namespace.
     :param node: name of the node that the pod is bound to, None while it is pending.
     :param requests: effective requests, in the units of :class:`Node`.
-    :param labels: label → value.
     :param terminating: the pod is being deleted (``metadata.deletionTimestamp``); its requests still count.
     :param priority: ``spec.priority``, 0 if unset.
     :param preempts: whether kube-scheduler may end pods of lower priority to make room for the pod. False for

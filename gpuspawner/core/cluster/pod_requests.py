@@ -29,7 +29,6 @@ _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
 def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | None = None) -> dict[str, int]:
     """Return a pod's requests as resource → whole base units (``cpu``: millicores), without zeros.
 
-    :param spec: ``spec`` of a v1 Pod.
     :param status: ``status`` of a bound v1 Pod. During an in-place resize of the pod, the larger of the old and the new
         amount counts; if the resize is infeasible, the old amount counts.
     """

@@ -170,7 +170,6 @@ def merge_label_keys(
 
     :param selector: label selector of a pod affinity term or of a topology spread constraint. For None, the
         result is None.
-    :param keys: the label keys in ``matchLabelKeys`` or ``mismatchLabelKeys``.
     :param labels: labels of the pod with this term or constraint. A key that the pod's labels lack adds no requirement.
     :param same: True for ``matchLabelKeys``, False for ``mismatchLabelKeys``.
     """
@@ -189,7 +188,6 @@ dropped, as if no node could match them."""
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
     """Return whether an existing node matches a pod's node selector and required node affinity.
 
-    :param node: an existing node.
     :param constraints: the pod's constraints; ``volume_terms`` are not checked.
     """
     labels = node.labels
@@ -204,8 +202,6 @@ def limit_to_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstr
 
     If a term of the node affinity has no requirement on these labels, the result has no node affinity: a node needs to
     match only one term, and this term allows all values of these labels.
-
-    :param keys: names of labels.
     """
     known = frozenset(keys)
     selector = {key: value for key, value in constraints.node_selector.items() if key in known}

@@ -88,11 +88,7 @@ class Occupancy:
 
     @classmethod
     def build(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
-        """Build an :class:`Occupancy` from nodes and pods.
-
-        :param nodes: nodes with distinct names.
-        :param pods: bound and pending pods.
-        """
+        """Build an :class:`Occupancy` from nodes and pods."""
         occupancy = cls()
         for node in nodes:
             occupancy.put_node(node)
@@ -119,10 +115,7 @@ class Occupancy:
         self._mark_nodes_changed()
 
     def put_devices(self, devices: ClusterDevices) -> None:
-        """Replace the devices of DRA drivers on all nodes.
-
-        :param devices: the devices of the whole cluster.
-        """
+        """Replace the devices of DRA drivers on all nodes."""
         before, self._devices = self._devices, devices
         if before.on_unknown_nodes != devices.on_unknown_nodes:
             names = set(self._plain_nodes)
@@ -135,10 +128,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def put_volumes(self, volumes: ClusterVolumes) -> None:
-        """Replace the known volumes of the cluster and the volume limits of nodes.
-
-        :param volumes: the volumes of the whole cluster, and the limits of all nodes.
-        """
+        """Replace the known volumes of the cluster and the volume limits of nodes."""
         before, self.volumes = self.volumes, volumes
         self.generation += volumes != before
         names = {
@@ -157,7 +147,6 @@ class Occupancy:
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
         """Return ``VOLUMES_PREFIX`` + CSI driver → number of the driver's volumes that pods would add to a node.
 
-        :param node: name of the node.
         :param pods: the pods, not bound to a node yet.
         :param floor: a priority; leave out the node's bound pods with a lower priority.
         """
@@ -193,10 +182,7 @@ class Occupancy:
         }
 
     def put_pod(self, pod: Pod) -> None:
-        """Add or update a pod.
-
-        :param pod: replaces the pod of the same namespace and name.
-        """
+        """Add or update a pod."""
         pods = self._pods.setdefault(pod.namespace, {})
         previous = pods.get(pod.name)
         if previous == pod:
@@ -340,10 +326,7 @@ class Occupancy:
         return {**requested, **held} if held else requested
 
     def get_free(self, node: str) -> Mapping[str, int]:
-        """Return resource → free amount on a node, at least 0; empty if the node is unknown.
-
-        :param node: name of the node.
-        """
+        """Return resource → free amount on a node, at least 0; empty if the node is unknown."""
         known = self.node_groups.get(node)
         if known is None:
             return _NO_AMOUNTS
@@ -353,7 +336,6 @@ class Occupancy:
     def list_host_ports(self, node: str, floor: int | None = None) -> Iterable[HostPort]:
         """Return the host ports that the pods on a node use.
 
-        :param node: name of the node.
         :param floor: a priority; leave out pods with a lower priority. With None, all pods count.
         """
         ports = self._ports.get(node, {})
@@ -500,7 +482,6 @@ class Inventory:
 class KnownOccupancy(NamedTuple):
     """The nodes and the known pods of an :class:`Inventory`.
 
-    :param occupancy: the nodes and the known pods.
     :param pods_known: whether the pods of all namespaces are known; if False, nodes may have smaller free amounts than
         ``occupancy`` says.
     """

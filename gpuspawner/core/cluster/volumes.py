@@ -53,7 +53,6 @@ class Volume(NamedTuple):
 class CSINode:
     """How many volumes each CSI driver may attach to a node (v1 CSINode).
 
-    :param name: name of the node.
     :param limits: driver → maximum number of volumes that the driver may attach to the node; drivers without a limit
         are left out.
     """
@@ -179,7 +178,6 @@ class ClusterVolumes:
     :param drivers: the CSI drivers that have a limit on at least one node.
     :param of_claims: PersistentVolumeClaim → its volume.
     :param attached: node name → volumes that are attached to the node, even if no pod there uses them.
-    :param classes: the StorageClasses.
     """
 
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -206,7 +204,6 @@ class ClusterVolumes:
         ``allocatable``. The result has only drivers that have a limit on at least one node. Volumes that are attached
         to the node count even if none of ``claims`` uses them.
 
-        :param node: name of the node.
         :param claims: the PersistentVolumeClaims of the pods on the node.
         """
         if not self.limits:
@@ -243,10 +240,7 @@ class ClusterVolumes:
         return self._count(set(self._find_volumes(claims)))
 
     def select_limited(self, claims: Iterable[ClaimKey]) -> set[ClaimKey]:
-        """Return those claims whose volume belongs to a CSI driver that has a limit on at least one node.
-
-        :param claims: PersistentVolumeClaims of a pod.
-        """
+        """Return those claims whose volume belongs to a CSI driver that has a limit on at least one node."""
         return {claim for claim in claims if any(each.driver in self.drivers for each in self._find_volumes([claim]))}
 
     def _find_volumes(self, claims: Iterable[ClaimKey]) -> Iterable[Volume]:

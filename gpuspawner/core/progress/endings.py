@@ -110,8 +110,6 @@ def explain_end_of_running(
     The result is None if the server's program ended by itself, or if nothing shows that the server has ended.
 
     :param pod: the last observed v1 Pod in JSON, empty if none was observed.
-    :param is_gone: whether the pod does not exist any more.
-    :param is_time_up: whether the server's run time is over.
     """
     code, _ = _find_removal(pod, events)
     ended = [each for each in read_containers(pod) if each.exit_code is not None and not each.is_running]

@@ -224,8 +224,6 @@ def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
 
     If this module does not know the event's component and reason, the whole message becomes ``…``. In other messages,
     ``…`` replaces labels, taints, and the names of other users' pods.
-
-    :param event: v1 Event in JSON.
     """
     parsed = parse_events([event])[0]
     pod = as_dict(parsed.raw.get("involvedObject") or parsed.raw.get("regarding"))
@@ -260,8 +258,6 @@ def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> st
     """Return what the user of a refused pod may see of the API server's message, or "" if the user may see nothing.
 
     :param answer: the message in the API server's error response.
-    :param pod_name: name of the refused pod.
-    :param namespace: namespace of the refused pod.
     """
     if not any(not each[0].endswith(":") for each in _REFUSAL_PHRASES.finditer(answer)):
         return ""

@@ -31,7 +31,6 @@ class StartFailure:
 
     :param code: stable name of the reason. A start never fails with ``run_time_over``: this code means that a running
         server reached its run time limit.
-    :param sentence: the reason, for the user.
     """
 
     code: str
@@ -88,7 +87,6 @@ class Facts:
 class Report:
     """A message for the user that differs from the previous message.
 
-    :param stage: the current stage.
     :param sentence: the message, in the user's language.
     :param percent: position of the progress bar, 0 to 95; never decreases.
     :param raw_event: the event that the message is based on, redacted by
@@ -122,17 +120,16 @@ class Report:
 class ProgressMessage:
     """A message that the tracker reports only if it differs from earlier messages.
 
+    Fields without a description here are those of :class:`Report`.
+
     :param sentence: the message, to which the tracker adds sentences about the elapsed and the remaining time.
     :param event: the event that the message is based on; None if it is based on the pod alone.
-    :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
     :param after_s: seconds that the problem may last before the hub ends the start with ``failure``.
     :param failed_at_s: seconds from the start's beginning until the hub found the problem; None = just now.
     :param lacks_room: whether the pod waits for capacity. The tracker ignores this value once the pod has a node.
     :param detail: the message without the place in line, for a page that says elsewhere what the pod waits for; empty
         if it equals ``sentence``.
-    :param place: the pod's place in line, as a sentence; empty if unknown.
-    :param admin_text: what only admins may read, for the hub's log.
     """
 
     stage: Stage

@@ -20,8 +20,6 @@ class Container:
 
     :param node: name of the pod's node; empty if it has none.
     :param image: image reference in the pod's spec; the status may have another reference of the same image.
-    :param is_init: whether it is an init container.
-    :param is_running: whether it runs now.
     :param waiting: reason in the state ``waiting`` (``ImagePullBackOff``); empty in other states.
     :param message: message in the state ``waiting``, else in the newest state ``terminated``; may be empty.
     :param end_message: message in the newest state ``terminated``; may be empty. While kubelet waits before it restarts

@@ -87,10 +87,7 @@ def classify_runtime_error(message: str) -> RuntimeFault:
 
 
 def format_runtime_fault(fault: RuntimeFault, image: str) -> str:
-    """Return a sentence that says why a container cannot be started.
-
-    :param image: reference of the container's image.
-    """
+    """Return a sentence that says why a container cannot be started."""
     match fault:
         case RuntimeFault.OVERLOAD:
             return gettext("The node cannot prepare your server yet; it tries again.")

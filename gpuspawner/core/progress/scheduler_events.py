@@ -248,10 +248,7 @@ class WorkloadState:
 
 
 def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
-    """Return why Kueue does not admit a Workload.
-
-    :param workload: ``kueue.x-k8s.io`` Workload as JSON.
-    """
+    """Return why Kueue does not admit a Workload."""
     status = as_dict(workload.get("status"))
     reserved = find_condition(workload, "QuotaReserved")
     reason, message = as_text(reserved.get("reason")), as_message(reserved.get("message"))

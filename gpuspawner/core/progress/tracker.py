@@ -103,8 +103,6 @@ class Tracker:
         """Return reports with the messages that the user has not seen yet, often none; never raises.
 
         After a report with a failure, each further call returns no reports.
-
-        :param facts: the current observation.
         """
         if self._is_over:
             return ()

@@ -45,7 +45,6 @@ def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, 
 
     The result also contains :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
 
-    :param needs: the amounts that the pod needs.
     :param requested: resource → amount that is already taken on the node.
     """
     return (
@@ -108,10 +107,7 @@ class NodeFilters:
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return how to group nodes so that :class:`NodeFilters` finds the same obstacles on all nodes of a group.
-
-    :param pod: a pending pod, or one that is not created yet.
-    """
+    """Return how to group nodes so that :class:`NodeFilters` finds the same obstacles on all nodes of a group."""
     constraints = pod.constraints
     terms = [*(constraints.node_terms or ()), *(term for volume in constraints.volume_terms for term in volume)]
     keys = (each.key for term in terms for each in term.expressions)

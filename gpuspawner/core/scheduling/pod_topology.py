@@ -41,6 +41,9 @@ class MatchingDomains:
     The function that fills this object decides which pods match: either pods that given affinity or anti-affinity terms
     select, or pods whose own anti-affinity selects a given pod.
 
+    Several methods take ``without``, the name of a node: its pods for which :meth:`add` got ``removable=True`` do not
+    count.
+
     :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt.
     """
 
@@ -65,7 +68,6 @@ class MatchingDomains:
 
         For each of ``keys`` that is a label of the node, this adds a topology domain to :attr:`sure` or :attr:`maybe`.
 
-        :param node: the node that runs the pod.
         :param keys: topology keys of the terms because of which the pod matches.
         :param known: True if the pod certainly matches. False if it is unknown whether the pod matches, because
             gpuspawner does not read the labels of namespaces.
@@ -79,34 +81,24 @@ class MatchingDomains:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
 
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain certainly still has a matching pod after a preemption on one node.
-
-        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
-        """
+        """Return whether a topology domain certainly still has a matching pod after a preemption on one node."""
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
         """Return whether a topology domain still has, or may still have, a matching pod after a preemption on one node.
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
-
-        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
-        """Return whether any topology domain certainly still has a matching pod after a preemption on one node.
-
-        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
-        """
+        """Return whether any topology domain certainly still has a matching pod after a preemption on one node."""
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
         """Return whether any topology domain has, or may have, a matching pod left after a preemption on one node.
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
-
-        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
@@ -116,10 +108,7 @@ def _is_held(holders: set[str] | None, without: str) -> bool:
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
-    """Return the topology domains from which the anti-affinity of bound pods excludes a given pod.
-
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
-    """
+    """Return the topology domains from which the anti-affinity of bound pods excludes a given pod."""
     domains = MatchingDomains()
     for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)
@@ -138,8 +127,6 @@ def find_domains_of_any_term(
     """Return the topology domains of the bound pods that at least one of the pod affinity terms selects.
 
     A pod adds one domain for each term that selects the pod: the domain of the term's topology key.
-
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
     """
     domains = MatchingDomains()
     for term in terms:
@@ -153,8 +140,6 @@ def find_domains_of_all_terms(
     """Return the topology domains of the bound pods that all of the pod affinity terms select.
 
     Each of these pods adds one domain for each term's topology key.
-
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
     """
     domains = MatchingDomains()
     if terms:

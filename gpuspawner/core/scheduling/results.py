@@ -56,7 +56,6 @@ class Obstacle:
 class FitResult:
     """The result for one pod and one node.
 
-    :param answer: whether kube-scheduler would bind the pod to the node now.
     :param obstacles: why the node does not accept the pod: empty for YES, only ``UNDECIDED`` reasons for UNKNOWN.
     """
 

@@ -53,19 +53,13 @@ def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
 
     If the node has obstacles that do not depend on other pods, such as a taint, the result contains only these.
 
-    :param pod: a pending pod, or one that is not created yet.
     :param node: a node of ``occupancy``.
-    :param occupancy: all nodes and pods.
     """
     return _NodeCheck(pod, occupancy).check(node)
 
 
 def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitResult]]:
-    """Yield all nodes, sorted by name, each with the result of :func:`check_node`.
-
-    :param pod: a pending pod, or one that is not created yet.
-    :param occupancy: all nodes and pods.
-    """
+    """Yield all nodes, sorted by name, each with the result of :func:`check_node`."""
     check = _NodeCheck(pod, occupancy)
     for node in occupancy.nodes:
         yield node, check.check(node)
@@ -123,8 +117,6 @@ class _NodeCheck:
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
     """Return whether a pod fits on any node now, and how many copies of the pod fit on all nodes together.
 
-    :param pod: a pending pod, or one that is not created yet.
-    :param occupancy: all nodes and pods.
     :param limit: count at most this number of copies; None for no limit.
     """
     floor = occupancy.find_floor(pod)
@@ -154,11 +146,7 @@ def _doubt_priority(found: ScanResult) -> ScanResult:
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Return whether :func:`scan_nodes` would answer YES; stop at the first node that accepts the pod.
-
-    :param pod: a pending pod, or one that is not created yet.
-    :param occupancy: all nodes and pods.
-    """
+    """Return whether :func:`scan_nodes` would answer YES; stop at the first node that accepts the pod."""
     if pod.constraints.is_gated:
         return False
     floor = occupancy.find_floor(pod) if pod.preempts else None
@@ -179,7 +167,6 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods whose requests to check; their constraints do not count.
-    :param occupancy: all nodes and pods.
     """
     all_needs = list(map(compute_needs, others))
     if pod.constraints.is_gated or find_undecided(pod):

@@ -53,8 +53,6 @@ def read_decimals(text: str) -> str:
 
     In a language with a decimal comma, a period also counts as a decimal mark (``0.5``), except where it may separate
     thousands (``1.000``): the result then has a comma, so it is not a number.
-
-    :param text: what the user typed, any text.
     """
     if not uses_decimal_comma():
         return text
@@ -66,8 +64,6 @@ def mark_unclear(text: str) -> str:
 
     ``1.000`` becomes ``1,000``, which is not a number, because it is unknown whether the user means 1 or 1000. Call
     this only for text that a user typed: machines may write ``1.000``.
-
-    :param text: plain text of a form's field.
     """
     return _PADDED.sub(r"\1,\2", text)
 

@@ -19,7 +19,6 @@ class Language:
     """A language that messages can be translated into.
 
     :param tag: BCP 47 tag, as in HTML's ``lang``: ``de``, ``zh-CN``.
-    :param translations: gettext catalog of that language.
     """
 
     tag: str
@@ -98,7 +97,6 @@ def gettext_lazy(message: str, /, **values: object) -> LazyText:
     Use this function for constants and cached texts, which requests in different languages show.
 
     :param message: English, with ``{name}`` placeholders.
-    :param values: value for each placeholder.
     """
     text = LazyText(message.format(**values) if values else message)
     text.message, text.values = message, values

@@ -142,11 +142,7 @@ def describe_unknown_field(name: object, known: Collection[str]) -> str:
 
 
 def format_list(slugs: Collection[str], *, max_items: int = 12) -> str:
-    """Return names (slugs) as a list inside a sentence: ``a, b and 3 more``.
-
-    :param slugs: slugs in the order to show.
-    :param max_items: largest number of slugs to show.
-    """
+    """Return names (slugs) as a list inside a sentence: ``a, b and 3 more``."""
     shown = ", ".join(list(slugs)[:max_items])
     if len(slugs) <= max_items:
         return shown

@@ -50,8 +50,6 @@ def find_alternatives(
     Other GPU types come in the order of ``types``, each with the count that :func:`choose_gpu_count` returns.
     Selections with less than half of the selected GPU memory are returned only if no other selection fits.
 
-    :param selection: a selection that is valid in this catalog.
-    :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
     :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
@@ -81,9 +79,7 @@ def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) ->
     The result is the smallest count with about as much GPU memory in total, but at most the type's ``max_count``. For
     MIG slices and other shares of GPUs, the count does not change, because a program cannot combine their memory.
 
-    :param gpu: the other type.
     :param selection: a selection with a GPU type.
-    :param catalog: what the user may choose from.
     """
     own, count = catalog.gpus[selection.gpu or ""], selection.gpu_count
     if own.memory_bytes and gpu.memory_bytes and gpu.unit is UnitKind.CARD:
@@ -96,9 +92,7 @@ def has_little_memory(gpu: GPUType, selection: Selection, *, catalog: Catalog) -
 
     :func:`choose_gpu_count` says how many they are. The result is False if the memory of one of the types is unknown.
 
-    :param gpu: the other type.
     :param selection: a selection with a GPU type.
-    :param catalog: what the user may choose from.
     """
     return _compare_memory(_replace_gpus(gpu, selection, catalog=catalog), selection, catalog=catalog) < _NEAR_MEMORY
 

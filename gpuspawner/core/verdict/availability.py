@@ -32,8 +32,6 @@ from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupa
 class FreeShape(NamedTuple):
     """The CPU, memory and GPUs that are free on one node, or that would be free if no pods ran on the node.
 
-    :param cpu_millis: CPU in millicores.
-    :param memory_bytes: memory in bytes.
     :param gpu_count: units of the GPU type's resource.
     """
 
@@ -42,10 +40,7 @@ class FreeShape(NamedTuple):
     gpu_count: int
 
     def covers(self, other: FreeShape) -> bool:
-        """Return whether this shape is at least as large as another in every amount.
-
-        :param other: the shape to compare with.
-        """
+        """Return whether this shape is at least as large as another in every amount."""
         return (
             self.cpu_millis >= other.cpu_millis
             and self.memory_bytes >= other.memory_bytes
@@ -72,11 +67,7 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 
 
 class NodeShare(NamedTuple):
-    """The part of a node's CPU and memory that belongs to one GPU, MIG slice or share of a GPU.
-
-    :param cpu_millis: CPU in millicores.
-    :param memory_bytes: memory in bytes.
-    """
+    """The part of a node's CPU and memory that belongs to one GPU, MIG slice or share of a GPU."""
 
     cpu_millis: int
     memory_bytes: int
@@ -125,8 +116,6 @@ def count_availability(
 ) -> tuple[Availability, ...]:
     """Return how many GPUs (or GPU slices) of each type exist, work and are free, in the order of ``gpus``.
 
-    :param gpus: GPU types.
-    :param inventory: the cluster's state.
     :param tolerations: tolerations that every server has, besides those of the GPU types.
     :param priority: priority of the servers; None if it is unknown or the servers preempt no pods.
     :param cache: keeps the counts for the next call; None to keep nothing.
@@ -324,8 +313,6 @@ def _may_have_more(stock: TypeNodes, nodes: Iterable[Node]) -> bool:
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
     """Return how many GPUs (or GPU slices) of each type the given pods hold, or None for each if the nodes are unknown.
 
-    :param gpus: GPU types.
-    :param inventory: the cluster's state.
     :param pods: pods that have not finished; pods without a node hold nothing.
     """
     types = tuple(gpus)
@@ -366,8 +353,6 @@ def calculate_node_shares(stocks: Sequence[TypeNodes]) -> tuple[NodeShare | None
     A node's CPU and memory are divided evenly among its units. On a node with units of several sizes, such as whole
     GPUs and MIG slices, each unit gets its part by GPU memory. If the nodes of a type differ, the smallest share
     counts, so that it exists on every node. A type without nodes has None.
-
-    :param stocks: the nodes of each GPU type.
     """
     units: dict[str, dict[str, _Units]] = {}
     for stock in stocks:
@@ -412,7 +397,6 @@ def suggest_amount(share: int, number: int, *, bounds: Bounds) -> int | None:
     None if the shares are less than the least amount.
 
     :param share: CPU in millicores, or memory in bytes, that belongs to one GPU.
-    :param number: number of GPUs.
     :param bounds: what the user may choose, in the unit of ``share``.
     """
     most = min(share * number, bounds.max)

@@ -290,7 +290,6 @@ def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
     """Return a requested amount with the resource's name: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
 
     :param number: in the units of :class:`Node`.
-    :param gpu: the chosen GPU type.
     """
     if resource in _FORMATTERS:
         return _FORMATTERS[resource][0](number)

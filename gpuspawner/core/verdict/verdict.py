@@ -197,7 +197,6 @@ class Outcome(StrEnum):
 class Verdict:
     """When a server starts, and why not now. Fields that do not apply to the outcome are None or empty.
 
-    :param outcome: when the server starts.
     :param places: for NOW, how many copies of the pod could start.
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how many minutes a new node takes; None when unknown.
@@ -245,7 +244,6 @@ def predict_verdict(
     """Return a prediction of when a pod will start.
 
     :param pod: a pod that is pending or does not exist yet; complete, with the admin's and KubeSpawner's additions.
-    :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
     :param queue: Kueue's queue, for a pod that does not exist yet; None if unknown, or if Kueue does not queue the pod.
     :param new_nodes: whether nodes may be added that neither ``scale_up`` nor a NodePool describes.
@@ -278,7 +276,6 @@ def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = Non
     """Return whether the verdict is NOW. This is cheaper than :func:`predict_verdict`, which also finds reasons.
 
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
-    :param inventory: the cluster's state, with the age of its data.
     :param queue: as for :func:`predict_verdict`.
     """
     answer, known = _ask_queue(pod, queue, gpu=None), get_occupancy(inventory)
@@ -293,9 +290,6 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     Competing pods are pending pods that kube-scheduler takes first and that could use the same nodes. With n competing
     pods, n + 1 copies of the pod must fit on the nodes. A copy requests the most CPU, memory and GPUs that any of these
     pods requests. Pods that kube-scheduler could preempt keep their resources.
-
-    :param pod: the complete pod.
-    :param inventory: the cluster, with the age of its data.
     """
     known = get_occupancy(inventory)
     pod = replace(pod, preempts=False)
