@@ -152,11 +152,6 @@ class PodFilters:
         self._avoided_values = {value for _, value in avoided}
         self._needs_domains = bool(constraints.spread_constraints or constraints.affinity)
         self._keys = (*self._avoided_keys, *(each.key for each in self._spread), *self._affinity_keys)
-        self._removable_on = set[str]().union(
-            *(found.removable_on for found in (self._affinity_domains, own, existing)),
-            *(each.removable for each in self._spread),
-        )
-        self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
         self._nominated = NominatedPods(pod, occupancy, floor=floor)
         self._shared = occupancy.find_shared_volumes(pod, floor)
         self.special_nodes = self._nominated.nodes | self._shared.keys()
@@ -203,15 +198,9 @@ class PodFilters:
                 yield Obstacle(reason=Reason.SPREAD, detail=spread.key)
 
     def _find_by_domain(self, node: Node) -> tuple[Obstacle, ...]:
-        values = tuple(map(node.labels.get, self._keys))
-        if not self._needs_domains and self._avoided_values.isdisjoint(values):
+        if not self._needs_domains and self._avoided_values.isdisjoint(map(node.labels.get, self._avoided_keys)):
             return ()
-        if node.name in self._removable_on:
-            return tuple(self._check_domain(node))
-        found = self._by_values.get(values)
-        if found is None:
-            found = self._by_values[values] = tuple(self._check_domain(node))
-        return found
+        return tuple(self._check_domain(node))
 
     def _check_domain(self, node: Node) -> Iterator[Obstacle]:
         for spread in self._spread:

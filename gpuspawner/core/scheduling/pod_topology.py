@@ -43,11 +43,8 @@ class MatchingDomains:
 
     Several methods take ``without``, the name of a node: its pods for which :meth:`add` got ``removable=True`` do not
     count.
-
-    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt.
     """
 
-    removable_on: set[str] = field(default_factory=set)
     _sure: dict[TopologyPair, set[str]] = field(default_factory=dict)
     """Domain → names of nodes with a preemptible matching pod. An empty name in the set means that the domain has a
     matching pod that is not preemptible."""
@@ -74,8 +71,6 @@ class MatchingDomains:
         :param removable: True if kube-scheduler may preempt the pod to make room for another pod on the node.
         """
         holder = node.name if removable else ""
-        if removable:
-            self.removable_on.add(node.name)
         for key in keys:
             if key in node.labels:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
