@@ -9,7 +9,3 @@ The store raises no error if a request fails.
 - `watch`: list and watch one resource.
 - `resources`: read DRA devices, Karpenter NodePools, quotas, volumes and Kueue's queues.
 """
-
-from gpuspawner.kube.store import ClusterStore, StoreTiming
-
-__all__ = ["ClusterStore", "StoreTiming"]

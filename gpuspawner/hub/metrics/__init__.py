@@ -10,16 +10,3 @@ requests to the API server.
   computed at each scrape.
 - ``starts``: measures one start, and classifies its outcome.
 """
-
-from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics, count_refusal
-from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, note_pod
-
-__all__ = [
-    "ClusterMetrics",
-    "SettingsMetrics",
-    "SpawnMeter",
-    "begin_measuring",
-    "count_refusal",
-    "enter_stage",
-    "note_pod",
-]

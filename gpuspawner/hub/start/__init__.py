@@ -17,26 +17,3 @@ choices that may work, or a ``SlowStartError``.
 - ``endings``: the pods that failed starts have left, and the reasons why servers ended. ``resumption``: starts that
   outlast the hub's process.
 """
-
-from gpuspawner.hub.start import endings, resumption
-from gpuspawner.hub.start.endings import add_announcements
-from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
-from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, use_draft
-from gpuspawner.hub.start.state import StartState
-from gpuspawner.hub.start.stream import stream_progress
-from gpuspawner.hub.start.supervisor import supervise_start
-
-__all__ = [
-    "GPUNodeExclusion",
-    "NewClaims",
-    "StartState",
-    "add_announcements",
-    "draft_pod",
-    "drop_draft",
-    "endings",
-    "resumption",
-    "run_preflight",
-    "stream_progress",
-    "supervise_start",
-    "use_draft",
-]

@@ -14,20 +14,3 @@ None or marked as unknown.
 - `queue_places`: read on demand a pod's position in a queue of Kueue, and why Kueue does not admit the pod. For a pod
   that does not exist yet, read the queue's quotas and the priorities of the Workloads that wait there.
 """
-
-from gpuspawner.kube.resources.autoscaler_status import NodeGrowthReader
-from gpuspawner.kube.resources.dra_devices import DRADevices
-from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
-from gpuspawner.kube.resources.queue_places import QueuePlaces
-from gpuspawner.kube.resources.resource_quotas import LimitRanges, ResourceQuotas
-from gpuspawner.kube.resources.volume_topology import VolumeTopology
-
-__all__ = [
-    "DRADevices",
-    "KarpenterNodePools",
-    "LimitRanges",
-    "NodeGrowthReader",
-    "QueuePlaces",
-    "ResourceQuotas",
-    "VolumeTopology",
-]

@@ -9,18 +9,3 @@ records when the data was last confirmed and, in a sentence for users, why data 
 - `object_caches`: decode nodes and pods and put them into the `Occupancy`, which counts what each node has free; apply
   a new list.
 """
-
-from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache
-from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
-from gpuspawner.kube.watch.watch_loop import RetryDelays, WatchLoop
-
-__all__ = [
-    "NodeCache",
-    "ObjectCache",
-    "PodCache",
-    "RetryDelays",
-    "Watch",
-    "WatchLoop",
-    "WatchTiming",
-    "WatchedResource",
-]
