@@ -24,7 +24,6 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIMethod, CoreAPI, find_missing_verb
-from gpuspawner.kube.client.pacing import SteadyClock
 from gpuspawner.kube.resources import dra_devices, volume_topology
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
 from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache, VersionedCache
@@ -101,11 +100,11 @@ class ClusterStore:
         self._api = api
         self._pace = pace or StoreTiming()
         self._log = log or logging.getLogger(__name__)
-        self._clock = SteadyClock(self._pace.clock)
+        self._clock = self._pace.clock
         self._occupancy = Occupancy()
         self._empty_occupancy: Occupancy | None = None
         self._counted_nodes: tuple[Node, ...] | None = None
-        self._watch_loops: dict[str, WatchLoop] = {}
+        self._watch_loops: list[tuple[str, WatchLoop]] = []
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
@@ -149,13 +148,10 @@ class ClusterStore:
         return self.inventory
 
     async def _wait_for_first_lists(self) -> None:
-        await self._nodes.first_attempt.wait()
-        await self._pods.first_attempt.wait()
         await self._node_pools.first_attempt.wait()
-        await self._devices.wait_for_first_attempt()
-        await self._volume_limits.wait_for_first_attempt()
-        for class_watch in self._class_watches.values():
-            await class_watch.first_attempt.wait()
+        # Do not copy the list: the first objects of a resource may add more watches while this loop waits.
+        for _, watch_loop in self._watch_loops:
+            await watch_loop.first_attempt.wait()
 
     async def _freeze_after_first_lists(self) -> None:
         """Exempt the objects of the first lists, and JupyterHub's modules, from later garbage collections."""
@@ -176,7 +172,7 @@ class ClusterStore:
     @property
     def restarts(self) -> dict[str, int]:
         """Plural name of each watched resource → how many of its list and watch requests have failed so far."""
-        return {resource: watch_loop.restarts for resource, watch_loop in self._watch_loops.items()}
+        return {resource: watch_loop.restarts for resource, watch_loop in self._watch_loops}
 
     async def stop(self) -> None:
         """Stop all watches; afterwards :meth:`read_inventory` returns an empty inventory."""
@@ -195,7 +191,7 @@ class ClusterStore:
             random=pace.random,
             on_change=self._note_change,
         )
-        self._watch_loops[resource] = watch_loop
+        self._watch_loops.append((resource, watch_loop))
         return watch_loop
 
     def _start(self) -> None:

@@ -114,6 +114,21 @@ async def read_body(response: aiohttp.ClientResponse, *, max_bytes: int = MAX_BO
     return b"".join(pieces)
 
 
+async def read_json(method: APIMethod, **arguments: Any) -> object:
+    """Send a request and return the JSON of the answer.
+
+    :param method: method of a ``kubernetes_asyncio`` API class.
+    :param arguments: arguments of that method.
+    :raises APIUnavailableError: the API server did not answer in time, refused the request, or sent no JSON.
+    """
+    body = await read_body(await send_request(method, **arguments))
+    try:
+        answer: object = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise APIUnavailableError("the answer is no JSON") from error
+    return answer
+
+
 def make_unavailable_error(error: Exception) -> APIUnavailableError:
     """Return an :class:`APIUnavailableError` for a failed connection.
 
@@ -244,11 +259,9 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
         return True
     ask: Any = CustomObjectsApi(api_client).get_api_resources
     try:
-        answer = json.loads(
-            await read_body(await send_request(ask, group=group, version=version, _request_timeout=timeout_s))
-        )
-    except (APIUnavailableError, ValueError) as error:
-        return getattr(error, "status", None) != HTTPStatus.NOT_FOUND
+        answer = await read_json(ask, group=group, version=version, _request_timeout=timeout_s)
+    except APIUnavailableError as error:
+        return error.status != HTTPStatus.NOT_FOUND
     return any(each.get("name") == attributes["resource"] for each in as_dicts(as_dict(answer).get("resources")))
 
 
@@ -266,8 +279,8 @@ async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_
     }
     ask: Any = AuthorizationV1Api(api_client).create_self_subject_access_review
     try:
-        answer = json.loads(await read_body(await send_request(ask, body=review, _request_timeout=timeout_s)))
-    except (APIUnavailableError, ValueError):
+        answer = await read_json(ask, body=review, _request_timeout=timeout_s)
+    except APIUnavailableError:
         return None
     allowed = as_dict(as_dict(answer).get("status")).get("allowed")
     return allowed if isinstance(allowed, bool) else None

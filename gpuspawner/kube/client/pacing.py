@@ -1,4 +1,4 @@
-"""Helpers for asyncio: take turns with other tasks, share tasks, draw retry delays, read a steady clock."""
+"""Helpers for asyncio: take turns with other tasks, share tasks, draw retry delays."""
 
 from __future__ import annotations
 
@@ -85,25 +85,3 @@ class Backoff:
     def reset(self) -> None:
         """Reset the upper bound of the next delay to ``first_s``; callers call this when a request has succeeded."""
         self._limit_s = self._first_s
-
-
-class SteadyClock:
-    """A clock that never goes back, so that old data never looks fresh.
-
-    If the underlying clock jumps back, this clock continues from its last value. If the underlying clock jumps forward,
-    data looks too old until the API server confirms the data again, which is harmless.
-
-    :param clock: the underlying clock, in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._last = clock()
-        self._passed = 0.0
-
-    def __call__(self) -> float:
-        """Return the seconds since this clock was made."""
-        now = self._clock()
-        self._passed += max(0.0, now - self._last)
-        self._last = now
-        return self._passed

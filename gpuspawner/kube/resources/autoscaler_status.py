@@ -6,7 +6,6 @@ read it or a recent status, the result is unseen. That is no error.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import Any
 from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth, find_node_growth
-from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, read_json
 from gpuspawner.kube.client.pacing import SharedTasks
 
 STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
@@ -26,8 +25,6 @@ STATUS_RETRY_S = 10.0
 STATUS_ABSENT_S = 60.0
 """Seconds until the next request if there is no such ConfigMap, or if the hub may not read it."""
 _TIMEOUT_S = 3.0
-_MAX_LENGTH = 2 * 1024 * 1024
-"""Longest answer that is read, in characters. The API server stores at most 1 MiB of data in a ConfigMap."""
 _REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 
@@ -82,14 +79,8 @@ class NodeGrowthReader:
         if self._growth is NodeGrowth.UNSEEN and not await self._may_read():
             return NodeGrowth.UNSEEN, STATUS_ABSENT_S
         method: Any = CoreV1Api(self._api_client).read_namespaced_config_map
-        response = await send_request(
-            method, name=STATUS_NAME, namespace=STATUS_NAMESPACE, _request_timeout=self._timeout_s
-        )
-        text = await read_body(response, max_bytes=_MAX_LENGTH)
-        try:
-            return find_node_growth(json.loads(text), now=self._now()), STATUS_CACHE_S
-        except (ValueError, RecursionError) as error:
-            raise APIUnavailableError("the answer is no JSON") from error
+        status = await read_json(method, name=STATUS_NAME, namespace=STATUS_NAMESPACE, _request_timeout=self._timeout_s)
+        return find_node_growth(status, now=self._now()), STATUS_CACHE_S
 
     async def _may_read(self) -> bool:
         attributes = {"verb": "get", "resource": "configmaps", "namespace": STATUS_NAMESPACE, "name": STATUS_NAME}

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from typing_extensions import override
-
 from gpuspawner.core.cluster import dra
 from gpuspawner.core.cluster.dra import DeviceClass, DeviceCounter, OfferedDevices, ResourceClaim, ResourceSlice
 from gpuspawner.core.cluster.state import Occupancy
@@ -23,18 +21,6 @@ from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 DRA_GROUP = "resource.k8s.io"
 DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
-
-
-class _DeviceClassCache(VersionedCache[DeviceClass]):
-    def __init__(self, found: Callable[[], None]) -> None:
-        super().__init__(dra.decode_device_class)
-        self._found = found
-
-    @override
-    def put(self, value: DeviceClass) -> None:
-        super().put(value)
-        if value.resource:
-            self._found()
 
 
 class DRADevices:
@@ -50,7 +36,7 @@ class DRADevices:
     def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
         self._follow = follow
         self._occupancy = occupancy
-        self._classes = _DeviceClassCache(self._begin)
+        self._classes = VersionedCache(dra.decode_device_class, on_put=self._note_class)
         self._slices: VersionedCache[ResourceSlice] = VersionedCache(dra.decode_resource_slice)
         self._claims: VersionedCache[ResourceClaim] = VersionedCache(dra.decode_resource_claim)
         self._watch_loops: list[WatchLoop] = []
@@ -64,12 +50,6 @@ class DRADevices:
     def start(self) -> None:
         """Start to watch DeviceClasses."""
         self._watch_loops.append(self._follow(DEVICE_CLASSES, self._classes))
-
-    async def wait_for_first_attempt(self) -> None:
-        """Wait until the first list of each watched resource has succeeded or failed."""
-        # While this loop waits for the first list of DeviceClasses, the class may append two more watches.
-        for watch_loop in self._watch_loops:
-            await watch_loop.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
         """Update the devices in the :class:`Occupancy`, if the data has changed.
@@ -104,8 +84,8 @@ class DRADevices:
             self._last_resources = self.resources
         self.generation += self.resources != previous
 
-    def _begin(self) -> None:
-        if len(self._watch_loops) == 1:
+    def _note_class(self, device_class: DeviceClass) -> None:
+        if device_class.resource and len(self._watch_loops) == 1:
             self._watch_loops += [
                 self._follow(RESOURCE_SLICES, self._slices),
                 self._follow(RESOURCE_CLAIMS, self._claims),

@@ -13,7 +13,6 @@ https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_wo
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections import defaultdict
@@ -33,7 +32,7 @@ from gpuspawner.core.catalog.queue import QueueState
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.scheduler_events import WorkloadState, read_workload_state
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_json
 from gpuspawner.kube.client.pacing import SharedTasks
 
 _VERSIONS = ("v1beta2", "v1beta1")
@@ -294,12 +293,7 @@ class QueuePlaces:
             header_params={"Accept": "application/json"},
             auth_settings=["BearerToken"],
         )
-        response = await send_request(method, _request_timeout=self._timeout_s)
-        try:
-            answer: object = json.loads(await read_body(response))
-        except (ValueError, RecursionError) as error:
-            raise APIUnavailableError("the answer is no JSON") from error
-        return answer
+        return await read_json(method, _request_timeout=self._timeout_s)
 
 
 def _list_items(answer: object) -> list[dict[str, object]]:

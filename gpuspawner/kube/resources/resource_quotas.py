@@ -6,7 +6,6 @@ pod. Simultaneous callers for the same namespace share one request.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.usage import RemainingQuota, read_remaining_quota
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_json
 from gpuspawner.kube.client.pacing import SharedTasks
 
 QUOTA_CACHE_S = 3.0
@@ -86,11 +85,8 @@ class _NamespaceReader(Generic[_T]):
         return found
 
     async def _list(self, namespace: str) -> _T:
-        response = await send_request(self._method, namespace=namespace, _request_timeout=self._timeout_s)
-        try:
-            return self._read(as_dict(json.loads(await read_body(response))).get("items"))
-        except (ValueError, RecursionError) as error:
-            raise APIUnavailableError("the answer is no JSON") from error
+        answer = await read_json(self._method, namespace=namespace, _request_timeout=self._timeout_s)
+        return self._read(as_dict(answer).get("items"))
 
 
 class ResourceQuotas:

@@ -9,16 +9,13 @@ resources, a node counts as full only if the other resources show that the node 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
-
-from typing_extensions import override
 
 from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints
@@ -36,7 +33,7 @@ from gpuspawner.core.cluster.volumes import (
 )
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_body, send_request
+from gpuspawner.kube.client.api_requests import APIUnavailableError, CoreAPI, read_json
 from gpuspawner.kube.client.pacing import SharedTasks
 from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
 from gpuspawner.kube.watch.watch_loop import WatchLoop
@@ -163,7 +160,8 @@ class VolumeTopology:
 
     async def _find(self, namespace: str, claim: str) -> _VolumePlacement:
         try:
-            found = await self._read(self._api.read_namespaced_persistent_volume_claim, claim, namespace=namespace)
+            read = self._api.read_namespaced_persistent_volume_claim
+            found = as_dict(await read_json(read, name=claim, namespace=namespace))
         except APIUnavailableError as error:
             return _ABSENT if error.status == HTTPStatus.NOT_FOUND else _make_unreadable(error)
         metadata, spec = as_dict(found.get("metadata")), as_dict(found.get("spec"))
@@ -178,37 +176,16 @@ class VolumeTopology:
         if isinstance(modes, list) and _ONE_POD in modes:
             return _VolumePlacement(undecided=_EXCLUSIVE)
         try:
-            return _VolumePlacement(
-                terms=decode_volume_terms(await self._read(self._api.read_persistent_volume, volume))
-            )
+            found = as_dict(await read_json(self._api.read_persistent_volume, name=volume))
+            return _VolumePlacement(terms=decode_volume_terms(found))
         except APIUnavailableError as error:
             return _make_unreadable(error)
-
-    async def _read(self, method: APIMethod, name: str, **arguments: Any) -> Mapping[str, Any]:
-        response = await send_request(method, name=name, **arguments)
-        try:
-            found = json.loads(await read_body(response))
-        except (ValueError, RecursionError) as error:
-            raise APIUnavailableError("the answer is no JSON") from error
-        return found if isinstance(found, dict) else {}
 
 
 def _make_unreadable(error: APIUnavailableError) -> _VolumePlacement:
     return _VolumePlacement(
         undecided=_UNREADABLE, kept_s=VOLUME_CACHE_S if error.status == HTTPStatus.FORBIDDEN else VOLUME_RETRY_S
     )
-
-
-class _CSINodeCache(VersionedCache[CSINode]):
-    def __init__(self, found: Callable[[], None]) -> None:
-        super().__init__(decode_csi_node)
-        self._found = found
-
-    @override
-    def put(self, value: CSINode) -> None:
-        super().put(value)
-        if value.limits:
-            self._found()
 
 
 class VolumeLimits:
@@ -223,7 +200,7 @@ class VolumeLimits:
     def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
         self._follow = follow
         self._occupancy = occupancy
-        self._nodes = _CSINodeCache(self._begin)
+        self._nodes = VersionedCache(decode_csi_node, on_put=self._note_node)
         self._volumes: VersionedCache[PersistentVolume] = VersionedCache(decode_persistent_volume)
         self._attachments: VersionedCache[VolumeAttachment] = VersionedCache(decode_volume_attachment)
         self._classes: VersionedCache[StorageClass] = VersionedCache(decode_storage_class)
@@ -233,12 +210,6 @@ class VolumeLimits:
     def start(self) -> None:
         """Start to watch CSINodes."""
         self._watch_loops.append(self._follow(CSI_NODES, self._nodes))
-
-    async def wait_for_first_attempt(self) -> None:
-        """Wait until the first list of each watched resource has succeeded or failed."""
-        # Do not copy `_watch_loops`: the loop must also reach the watches that `_begin` adds while the loop waits.
-        for watch_loop in self._watch_loops:
-            await watch_loop.first_attempt.wait()
 
     def update(self) -> None:
         """If the volume limits or volumes have changed, store them in the :class:`Occupancy` of the cluster."""
@@ -257,8 +228,8 @@ class VolumeLimits:
         )
         self._seen = seen
 
-    def _begin(self) -> None:
-        if len(self._watch_loops) == 1:
+    def _note_node(self, node: CSINode) -> None:
+        if node.limits and len(self._watch_loops) == 1:
             self._watch_loops += [
                 self._follow(PERSISTENT_VOLUMES, self._volumes),
                 self._follow(VOLUME_ATTACHMENTS, self._attachments),

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -32,38 +32,20 @@ class ObjectCache(Protocol[_T]):
     """Decodes and stores the objects of one resource."""
 
     def decode(self, raw: object) -> _T | None:
-        """Return the decoded object, or None if the cache ignores it; may raise any exception for a malformed object.
-
-        :param raw: JSON object.
-        """
+        """Return the decoded object, or None if the cache ignores it; a malformed object may raise any exception."""
 
     def put(self, value: _T) -> None:
-        """Store an object; it replaces the stored object with the same key.
-
-        :param value: a decoded object.
-        """
+        """Store a decoded object; it replaces the stored object with the same key."""
 
     def drop(self, key: ObjectKey) -> None:
-        """Remove an object.
-
-        :param key: namespace and name.
-        """
+        """Remove an object."""
 
     def list_values(self) -> Sequence[_T]:
         """Return all stored objects."""
 
-    def make_key(self, value: _T) -> ObjectKey:
-        """Return the key (namespace and name) of a decoded object.
-
-        :param value: a decoded object.
-        """
-
 
 class NodeCache(ObjectCache[Node]):
-    """Stores the cluster's nodes in an :class:`Occupancy`, which counts what each node has free.
-
-    :param occupancy: receives the nodes.
-    """
+    """Stores the cluster's nodes in an :class:`Occupancy`, which counts what each node has free."""
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
@@ -84,16 +66,9 @@ class NodeCache(ObjectCache[Node]):
     def list_values(self) -> Sequence[Node]:
         return self._occupancy.nodes
 
-    @override
-    def make_key(self, value: Node) -> ObjectKey:
-        return ("", value.name)
-
 
 class PodCache(ObjectCache[Pod]):
-    """Stores the cluster's unfinished pods in an :class:`Occupancy`, which counts what each node has free.
-
-    :param occupancy: receives the pods.
-    """
+    """Stores the cluster's unfinished pods in an :class:`Occupancy`, which counts what each node has free."""
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
@@ -114,41 +89,33 @@ class PodCache(ObjectCache[Pod]):
     def list_values(self) -> Sequence[Pod]:
         return list(self._occupancy.iter_pods())
 
-    @override
-    def make_key(self, value: Pod) -> ObjectKey:
-        return (value.namespace, value.name)
 
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_N = TypeVar("_N", bound=_Named)
-
-
-class VersionedCache(ObjectCache[_N]):
+class VersionedCache(ObjectCache[_T]):
     """Stores the decoded objects of one resource other than nodes and pods, and counts the changes.
 
     :param read: decodes a JSON object of the resource.
+    :param on_put: called with each object that is put; None for no call.
     :ivar version: number of times so far that an object was added, changed or removed.
     """
 
-    def __init__(self, read: Callable[[object], _N]) -> None:
+    def __init__(self, read: Callable[[object], _T], *, on_put: Callable[[_T], None] | None = None) -> None:
         self.version = 0
         self._read = read
-        self._values: dict[ObjectKey, _N] = {}
+        self._on_put = on_put
+        self._values: dict[ObjectKey, _T] = {}
 
     @override
-    def decode(self, raw: object) -> _N | None:
+    def decode(self, raw: object) -> _T | None:
         return self._read(raw)
 
     @override
-    def put(self, value: _N) -> None:
-        key = self.make_key(value)
+    def put(self, value: _T) -> None:
+        key = make_key(value)
         if self._values.get(key) != value:
             self._values[key] = value
             self.version += 1
+        if self._on_put is not None:
+            self._on_put(value)
 
     @override
     def drop(self, key: ObjectKey) -> None:
@@ -156,12 +123,13 @@ class VersionedCache(ObjectCache[_N]):
             self.version += 1
 
     @override
-    def list_values(self) -> Sequence[_N]:
+    def list_values(self) -> Sequence[_T]:
         return tuple(self._values.values())
 
-    @override
-    def make_key(self, value: _N) -> ObjectKey:
-        return (getattr(value, "namespace", ""), value.name)
+
+def make_key(value: Any) -> ObjectKey:
+    """Return the key of a decoded object, which has a ``name`` and perhaps a ``namespace``."""
+    return getattr(value, "namespace", ""), value.name
 
 
 MAX_CHANGES_AT_ONCE = 500
@@ -178,7 +146,7 @@ async def replace_objects(cache: ObjectCache[_T], listed: dict[ObjectKey, _T]) -
     """
     gone: list[ObjectKey] = []
     async for held in take_turns(cache.list_values()):
-        key = cache.make_key(held)
+        key = make_key(held)
         if key not in listed:
             gone.append(key)
         elif listed[key] == held:
@@ -196,8 +164,6 @@ def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | 
     """Return an object's key and its decoded form, or None if the object has no name.
 
     The decoded form is None if the cache ignores the object or cannot decode it.
-
-    :param raw: JSON object.
     """
     key = find_object_key(raw)
     if key is None:
@@ -210,10 +176,7 @@ def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | 
 
 
 def find_object_key(raw: object) -> ObjectKey | None:
-    """Return an object's key, or None if the object has no name.
-
-    :param raw: JSON object.
-    """
+    """Return the key of a JSON object, or None if it has no name."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     if not isinstance(metadata, Mapping):
         return None

@@ -132,7 +132,7 @@ class Watch:
     :param cache: receives the decoded objects.
     :param confirm: called when the cache is complete, with the time of the request, in seconds of ``clock``.
     :param timing: timeouts and intervals.
-    :param clock: monotonic seconds, see :class:`~gpuspawner.kube.client.pacing.SteadyClock`.
+    :param clock: monotonic seconds.
     :param random: returns a random number of at least 0 and below 1.
     """
 

@@ -268,16 +268,6 @@ async def test_a_list_that_is_read_again_leaves_no_gap(store: ClusterStore, clus
     assert None not in seen
 
 
-async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore, clock: Clock):
-    await store.read_inventory()
-    clock.now += 20
-    await store.read_inventory()
-    clock.now -= 3600
-    await store.read_inventory()
-    clock.now += 20
-    assert (await store.read_inventory()).age_s == 40
-
-
 async def test_stopping_leaves_no_task(store: ClusterStore):
     await store.read_inventory()
     assert len(followers()) == 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from gpuspawner.kube.client.pacing import Backoff, SharedTasks, SteadyClock, take_turns
+from gpuspawner.kube.client.pacing import Backoff, SharedTasks, take_turns
 from tests.unit.clocks import Clock
 
 
@@ -50,16 +50,6 @@ def test_pauses_begin_anew_after_a_success():
     backoff.draw_delay_s()
     backoff.reset()
     assert backoff.draw_delay_s() == 1
-
-
-def test_setting_the_clock_back_makes_nothing_younger(clock: Clock):
-    steady = SteadyClock(clock)
-    clock.now += 3
-    steady()
-    clock.now -= 1000
-    assert steady() == 3
-    clock.now += 2
-    assert steady() == 5
 
 
 async def test_callers_of_one_key_share_a_task():

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpuspawner.kube.watch.object_caches import ObjectKey, find_object_key
+from gpuspawner.kube.watch.object_caches import ObjectKey, find_object_key, make_key
+
+
+class Value(NamedTuple):
+    """What is kept of an object."""
+
+    namespace: str
+    name: str
+    value: Any
 
 
 class Kept:
     """A target that keeps a value by each object's key, of pods that run their node, and counts its changes."""
 
     def __init__(self) -> None:
-        self.objects: dict[ObjectKey, tuple[ObjectKey, Any]] = {}
+        self.objects: dict[ObjectKey, Value] = {}
         self.changes = 0
 
-    def decode(self, raw: Any) -> tuple[ObjectKey, Any] | None:
+    def decode(self, raw: Any) -> Value | None:
         key = find_object_key(raw)
         assert key is not None
-        return None if raw["status"]["phase"] == "Failed" else (key, raw["spec"]["nodeName"])
+        return None if raw["status"]["phase"] == "Failed" else Value(*key, raw["spec"]["nodeName"])
 
-    def put(self, value: tuple[ObjectKey, Any]) -> None:
+    def put(self, value: Value) -> None:
         self.changes += 1
-        self.objects[value[0]] = value
+        self.objects[make_key(value)] = value
 
     def drop(self, key: ObjectKey) -> None:
         self.changes += 1
         self.objects.pop(key, None)
 
-    def list_values(self) -> list[tuple[ObjectKey, Any]]:
+    def list_values(self) -> list[Value]:
         return list(self.objects.values())
-
-    def make_key(self, value: tuple[ObjectKey, Any]) -> ObjectKey:
-        return value[0]
 
     @property
     def names(self) -> list[str]:

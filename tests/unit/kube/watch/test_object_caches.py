@@ -8,7 +8,7 @@ import pytest
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.kube.watch.object_caches import NodeCache, PodCache, decode_object, find_object_key
+from gpuspawner.kube.watch.object_caches import NodeCache, PodCache, decode_object, find_object_key, make_key
 from tests.unit.kube.watch_server import node, pod
 
 
@@ -24,7 +24,7 @@ def test_a_node_is_kept_under_its_name(occupancy: Occupancy):
     key, value = found
     target.put(value)
     assert (key, occupancy.nodes, list(target.list_values())) == (("", "n1"), (value,), [value])
-    assert (target.make_key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
+    assert (make_key(value), value.allocatable["nvidia.com/gpu"]) == (key, 8)
 
 
 def test_a_node_is_forgotten(occupancy: Occupancy):
@@ -42,7 +42,7 @@ def test_a_pod_is_kept_under_its_namespace_and_name(occupancy: Occupancy):
     key, value = found
     assert value is not None
     target.put(value)
-    assert (key, target.make_key(value), list(target.list_values())) == (("other", "p"), ("other", "p"), [value])
+    assert (key, make_key(value), list(target.list_values())) == (("other", "p"), ("other", "p"), [value])
     assert occupancy.get_free("n1")["nvidia.com/gpu"] == 5
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.kube.watch.object_caches import MAX_CHANGES_AT_ONCE, replace_objects
-from tests.unit.kube.watch.kept import Kept
+from tests.unit.kube.watch.kept import Kept, Value
 
 
 async def replace(cache: Kept, numbers: dict[str, int]) -> None:
-    await replace_objects(cache, {("", name): (("", name), number) for name, number in numbers.items()})
+    await replace_objects(cache, {("", name): Value("", name, number) for name, number in numbers.items()})
 
 
 STATES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3))
@@ -24,7 +24,7 @@ async def test_afterwards_the_cache_holds_what_the_list_had(before: dict[str, in
     cache = Kept()
     await replace(cache, before)
     await replace(cache, after)
-    assert {name: number for (_, name), (_, number) in cache.objects.items()} == after
+    assert {value.name: value.value for value in cache.objects.values()} == after
 
 
 async def test_equal_objects_are_left_alone():

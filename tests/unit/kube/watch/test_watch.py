@@ -103,7 +103,7 @@ async def test_changes_after_the_list_arrive(followed: Followed, cluster: WatchS
     cluster.put(PODS, pod("b", on="n2"), pod("d"))
     cluster.delete(PODS, pod("a"))
     await streaming(followed, lambda: followed.names == ["b", "c", "d"])
-    assert followed.target.objects["other", "b"][1] == "n2"
+    assert followed.target.objects["other", "b"].value == "n2"
 
 
 async def test_a_watch_begins_where_the_list_ended(followed: Followed, cluster: WatchServer):
@@ -253,7 +253,7 @@ async def test_a_second_list_brings_everything_up_to_date(followed: Followed, cl
     cluster.expire()
     followed.watch.forget()
     await followed.watch.relist()
-    assert (followed.names, followed.target.objects["other", "c"][1]) == (["b", "c", "d"], "n2")
+    assert (followed.names, followed.target.objects["other", "c"].value) == (["b", "c", "d"], "n2")
 
 
 async def test_a_pod_that_has_finished_is_dropped(followed: Followed, cluster: WatchServer):
