@@ -16,7 +16,7 @@ from functools import partial
 from http import HTTPStatus
 from importlib import metadata
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 import kubespawner.clients
 import kubespawner.spawner
@@ -35,7 +35,6 @@ from traitlets.log import get_logger
 from typing_extensions import override
 
 from gpuspawner.hub.errors import is_conflict
-from gpuspawner.hub.spawner_protocol import HubSpawner
 
 
 class PrivateName(NamedTuple):
@@ -181,106 +180,69 @@ def _takes(function: Any, wanted: PrivateName) -> bool:
     return tuple(each.name for each in known) == wanted_names and (not added or is_harmless)
 
 
-class _Spawner(Protocol):
-    # JupyterHub's Spawner defines these attributes. They are declared here for the type checker.
-    user: Any
-    _log_name: str
-    _check_pending: bool
-    _proxy_pending: bool
-    _spawn_future: asyncio.Future[Any] | None
-    _spawn_pending: bool
-    _start_pending: bool
-    _stop_pending: bool
-    _waiting_for_response: bool
-    # KubeSpawner defines these attributes and methods. They are declared here for the type checker.
-    _start_future: asyncio.Future[Any] | None
-    delete_grace_period: int
-    k8s_api_request_timeout: float
-    pod_name: str
-    _make_delete_pod_request: Callable[..., Awaitable[bool]]
-
-    async def _ensure_not_exists(self, kind: str, name: str) -> bool: ...
-    def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
-    async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
-    def _apply_overrides(self, spawner_override: dict[str, Any]) -> None: ...
-    def _get_initialized_profile_list(self, profile_list: Sequence[Any]) -> list[dict[str, Any]]: ...
-    def _options_from_form(self, formdata: Mapping[str, Sequence[str]]) -> dict[str, Any]: ...
-    def _sorted_dict_values(self, src: Any) -> Any: ...
-    def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
-    def _namespace_default(self) -> str: ...
-    async def _start_watching_events(self) -> object: ...
-    async def _start_watching_pods(self) -> object: ...
-
-    # Base classes in traitlets define this attribute and this method. They are declared here for the type checker.
-    _trait_values: dict[str, Any]
-
-    def _find_my_config(self, config: Any) -> Any: ...
-
-
-def get_log_name(spawner: object) -> str:
+def get_log_name(spawner: Any) -> str:
     """Return the names of user and server as JupyterHub logs them, such as ``ada:lab``."""
-    return cast("_Spawner", spawner)._log_name
+    return str(spawner._log_name)
 
 
-def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
+def get_spawn_future(spawner: Any) -> asyncio.Future[Any] | None:
     """Return the future that JupyterHub completes when the server answers or the start fails.
 
     The result is None before a start and after a successful start.
     """
-    return cast("_Spawner", spawner)._spawn_future
+    future: asyncio.Future[Any] | None = spawner._spawn_future
+    return future
 
 
-def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
+def set_spawn_future(spawner: Any, future: asyncio.Future[Any]) -> None:
     """Store JupyterHub's future of a failed start in a new spawner; JupyterHub's pages then show the start's exception.
 
     :param spawner: the new spawner of the server.
     :param future: the future of an earlier spawner of the server.
     """
-    cast("_Spawner", spawner)._spawn_future = future
+    spawner._spawn_future = future
 
 
-def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
+def mark_spawning(spawner: Any, future: asyncio.Future[Any]) -> None:
     """Mark a server as spawning until a future is done. If the future fails, JupyterHub's pages show its exception.
 
     ``BaseHandler.spawn_single_user`` of JupyterHub does the same, but needs an HTTP request.
 
     :param future: done when the server answers or the start fails.
     """
-    private = cast("_Spawner", spawner)
-    private._spawn_pending, private._spawn_future = True, future
+    spawner._spawn_pending, spawner._spawn_future = True, future
 
     def clear(done: asyncio.Future[Any]) -> None:
         if done.cancelled() or done.exception() is None:
-            private._spawn_future = None
-        private._spawn_pending = False
+            spawner._spawn_future = None
+        spawner._spawn_pending = False
 
     future.add_done_callback(clear)
 
 
-def is_start_cancelled(spawner: object) -> bool:
+def is_start_cancelled(spawner: Any) -> bool:
     """Return whether JupyterHub has cancelled the start of a server and has not finished the cancellation."""
-    private = cast("_Spawner", spawner)
-    spawn = private._spawn_future
+    spawn = spawner._spawn_future
     if not isinstance(spawn, asyncio.Task) or not spawn.cancelling():
         return False
-    return not spawn.done() or private._spawn_pending
+    return not spawn.done() or bool(spawner._spawn_pending)
 
 
-def is_stop_pending(spawner: object) -> bool:
+def is_stop_pending(spawner: Any) -> bool:
     """Return whether JupyterHub is stopping the server.
 
     JupyterHub's public ``pending`` does not suffice: while a cancelled start is still ending, ``pending`` is ``spawn``
     even if JupyterHub is already stopping the server.
     """
-    return cast("_Spawner", spawner)._stop_pending
+    return bool(spawner._stop_pending)
 
 
-def is_checked(spawner: object) -> bool:
+def is_checked(spawner: Any) -> bool:
     """Return whether JupyterHub, after its own start, is still checking whether this server runs.
 
     When JupyterHub starts, it checks all servers that its database lists as running.
     """
-    return cast("_Spawner", spawner)._check_pending
+    return bool(spawner._check_pending)
 
 
 async def wait_for_hub() -> None:
@@ -289,84 +251,83 @@ async def wait_for_hub() -> None:
         await asyncio.wait([JupyterHub.instance()._start_future])
 
 
-async def wait_until_answering(spawner: object) -> None:
+async def wait_until_answering(spawner: Any) -> None:
     """Let JupyterHub wait until the server answers; JupyterHub stops the server if ``http_timeout`` passes first.
 
     :raises Exception: the server did not answer, so JupyterHub has stopped the server.
     """
-    private = cast("_Spawner", spawner)
-    private._waiting_for_response = True
-    await private.user._wait_up(spawner)
+    spawner._waiting_for_response = True
+    await spawner.user._wait_up(spawner)
 
 
 @contextmanager
-def note_proxy_pending(spawner: object) -> Iterator[None]:
+def note_proxy_pending(spawner: Any) -> Iterator[None]:
     """Mark the server as being added to the proxy while the ``with`` block runs."""
-    private = cast("_Spawner", spawner)
-    private._proxy_pending = True
+    spawner._proxy_pending = True
     try:
         yield
     finally:
-        private._proxy_pending = False
+        spawner._proxy_pending = False
 
 
-def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
+def get_start_future(spawner: Any) -> asyncio.Future[Any] | None:
     """Return the future that the last ``start()`` returned, or None before a start and after ``clear_state()``."""
-    return cast("_Spawner", spawner)._start_future
+    future: asyncio.Future[Any] | None = spawner._start_future
+    return future
 
 
-def is_start_complete(spawner: object) -> bool:
+def is_start_complete(spawner: Any) -> bool:
     """Return whether the last ``start()`` has ended by itself, with or without a server; False after a cancellation."""
     start = get_start_future(spawner)
     return start is not None and start.done() and not start.cancelled()
 
 
-def is_starting(spawner: object) -> bool:
+def is_starting(spawner: Any) -> bool:
     """Return whether a start of the spawner is in progress in JupyterHub or KubeSpawner.
 
     The public property ``pending`` does not suffice: GPUSpawner's ``pending`` does not report a cancelled start, which
     may still run.
     """
-    private = cast("_Spawner", spawner)
-    start = private._start_future
-    return bool(private._spawn_pending or private._start_pending or (start is not None and not start.done()))
+    start = spawner._start_future
+    return bool(spawner._spawn_pending or spawner._start_pending or (start is not None and not start.done()))
 
 
-def get_reflector_key(spawner: object, kind: str) -> tuple[str, str | None]:
+def get_reflector_key(spawner: Any, kind: str) -> tuple[str, str | None]:
     """Return the key of a spawner's reflector in ``KubeSpawner.reflectors``.
 
     :param kind: ``pods`` or ``events``.
     """
-    return cast("_Spawner", spawner)._get_reflector_key(kind)
+    key: tuple[str, str | None] = spawner._get_reflector_key(kind)
+    return key
 
 
-async def start_pods_reflector(spawner: object) -> None:
+async def start_pods_reflector(spawner: Any) -> None:
     """Start the reflector of pods if none is running, and wait for the reflector's first list.
 
     KubeSpawner does this itself only when a server starts or is polled, but the form needs the pods earlier.
 
     :raises SystemExit: KubeSpawner watches all namespaces, and the first list failed.
     """
-    await cast("_Spawner", spawner)._start_watching_pods()
+    await spawner._start_watching_pods()
 
 
-async def start_events_reflector(spawner: object) -> None:
+async def start_events_reflector(spawner: Any) -> None:
     """Start the reflector of events if none is running, and wait for the reflector's first list.
 
     :raises SystemExit: KubeSpawner watches all namespaces, and the first list failed.
     """
-    await cast("_Spawner", spawner)._start_watching_events()
+    await spawner._start_watching_events()
 
 
-def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
+def get_pod_url(spawner: Any, pod: Mapping[str, Any]) -> str:
     """Return the URL of the server in a pod, as KubeSpawner's start returns it.
 
     :param pod: JSON of the running pod, as the API server sends it.
     """
-    return cast("_Spawner", spawner)._get_pod_url(pod)
+    return str(spawner._get_pod_url(pod))
 
 
-async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
+async def replace_object(spawner: Any, manifest: Any, *, kind: str) -> None:
     """Delete the Secret or Service of the server's earlier pod, and create a new one, as KubeSpawner's start does.
 
     :param manifest: the object as a model of the Kubernetes client.
@@ -374,32 +335,31 @@ async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
     :raises ApiException: the API server refuses the object.
     :raises TimeoutError: the API server does not answer, or keeps the earlier object.
     """
-    private, name = cast("_Spawner", spawner), manifest.metadata.name
-    await exponential_backoff(partial(private._ensure_not_exists, kind, name), f"Could not delete {kind} {name}")
-    create = partial(private._make_create_resource_request, kind, manifest)
+    name = manifest.metadata.name
+    await exponential_backoff(partial(spawner._ensure_not_exists, kind, name), f"Could not delete {kind} {name}")
+    create = partial(spawner._make_create_resource_request, kind, manifest)
     await exponential_backoff(create, f"Could not create {kind} {name}")
 
 
-async def delete_pod(spawner: object, *, now: bool) -> None:
+async def delete_pod(spawner: Any, *, now: bool) -> None:
     """Delete the pod of a server, but do not wait until the pod is gone; KubeSpawner's ``stop()`` does wait.
 
     :param now: whether to delete the pod without a grace period.
     """
-    private = cast("_Spawner", spawner)
-    grace_s = 0 if now else private.delete_grace_period
+    grace_s = 0 if now else spawner.delete_grace_period
     options = V1DeleteOptions(grace_period_seconds=grace_s)
-    await private._make_delete_pod_request(private.pod_name, options, grace_s, private.k8s_api_request_timeout)
+    await spawner._make_delete_pod_request(spawner.pod_name, options, grace_s, spawner.k8s_api_request_timeout)
 
 
-async def stop_reflectors(kind: type[Spawner]) -> None:
+async def stop_reflectors(kind: Any) -> None:
     """Stop all reflectors of a spawner class, so that a command such as ``gpuspawner explain`` can end.
 
     :param kind: the spawner class.
     """
-    await cast("Any", kind)._stop_all_reflectors()
+    await kind._stop_all_reflectors()
 
 
-def make_stand_in(spawner: HubSpawner, *, user_id: object) -> SimpleNamespace:
+def make_stand_in(spawner: Any, *, user_id: object) -> SimpleNamespace:
     """Return an object that replaces a spawner in :func:`expand_user_properties`, for any user.
 
     The caller sets its ``user.name`` (name of the user) and ``name`` (name of the server).
@@ -407,14 +367,13 @@ def make_stand_in(spawner: HubSpawner, *, user_id: object) -> SimpleNamespace:
     :param spawner: any spawner of the hub.
     :param user_id: the value for ``{userid}`` in templates.
     """
-    private = cast("_Spawner", spawner)
     # Call `_namespace_default` only once, because it reads a file.
-    hub_namespace = private._namespace_default()
+    hub_namespace = spawner._namespace_default()
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
         # Read the namespace from the configuration: the trait of `spawner` holds the namespace of one user.
-        namespace=private._find_my_config(spawner.config).get("namespace", hub_namespace),
+        namespace=spawner._find_my_config(spawner.config).get("namespace", hub_namespace),
         _namespace_default=lambda: hub_namespace,
     )
 
@@ -428,22 +387,23 @@ def expand_user_properties(stand_in: SimpleNamespace, template: str) -> str:
     return str(KubeSpawner._expand_user_properties(stand_in, template))
 
 
-def get_trait_values(spawner: object) -> dict[str, Any]:
+def get_trait_values(spawner: Any) -> dict[str, Any]:
     """Return the dict in which traitlets stores the values of a spawner's traits."""
-    return cast("_Spawner", spawner)._trait_values
+    values: dict[str, Any] = spawner._trait_values
+    return values
 
 
-def set_trait_values(spawner: object, values: dict[str, Any]) -> None:
+def set_trait_values(spawner: Any, values: dict[str, Any]) -> None:
     """Replace the dict in which traitlets stores a spawner's trait values, without validation and observers."""
-    cast("_Spawner", spawner)._trait_values = values
+    spawner._trait_values = values
 
 
-def apply_overrides(spawner: object, override: dict[str, Any]) -> None:
+def apply_overrides(spawner: Any, override: dict[str, Any]) -> None:
     """Set a spawner's traits as KubeSpawner does for a profile's ``kubespawner_override``.
 
     :param override: name of a trait → its value; KubeSpawner merges a mapping into the trait's mapping in place.
     """
-    cast("_Spawner", spawner)._apply_overrides(override)
+    spawner._apply_overrides(override)
 
 
 def find_trait_name(name: str) -> str:
@@ -457,23 +417,25 @@ def find_trait_name(name: str) -> str:
     return name
 
 
-def list_profiles(spawner: object, profile_list: Any) -> Sequence[Mapping[str, Any]]:
+def list_profiles(spawner: Any, profile_list: Any) -> Sequence[Mapping[str, Any]]:
     """Return the profiles of a ``profile_list`` that is a list or a mapping, in KubeSpawner's order."""
-    profiles: Sequence[Mapping[str, Any]] = cast("_Spawner", spawner)._sorted_dict_values(profile_list)
+    profiles: Sequence[Mapping[str, Any]] = spawner._sorted_dict_values(profile_list)
     return profiles
 
 
-def complete_profiles(spawner: object, profiles: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def complete_profiles(spawner: Any, profiles: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return copies of profiles, with the slugs and defaults that KubeSpawner gives them."""
-    return cast("_Spawner", spawner)._get_initialized_profile_list(profiles)
+    completed: list[dict[str, Any]] = spawner._get_initialized_profile_list(profiles)
+    return completed
 
 
-def read_profile_form(spawner: object, form: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def read_profile_form(spawner: Any, form: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the user options of a submitted form of profiles."""
-    return cast("_Spawner", spawner)._options_from_form(form)
+    options: dict[str, Any] = spawner._options_from_form(form)
+    return options
 
 
-def validate_options(spawner: object, options: Mapping[str, Any], *, profiles: Any) -> None:
+def validate_options(spawner: Any, options: Mapping[str, Any], *, profiles: Any) -> None:
     """Check user options as KubeSpawner does, without changing the spawner.
 
     :param profiles: the profiles, as KubeSpawner has completed them.
@@ -483,10 +445,9 @@ def validate_options(spawner: object, options: Mapping[str, Any], *, profiles: A
     KubeSpawner._validate_user_options(stand_in, profiles)
 
 
-def renders_profiles_as_kubespawner(spawner: object) -> bool:
+def renders_profiles_as_kubespawner(spawner: Any) -> bool:
     """Return whether no subclass of the admin renders the form of profiles in another way."""
-    kind: Any = type(spawner)
-    return kind._render_options_form is KubeSpawner._render_options_form
+    return type(spawner)._render_options_form is KubeSpawner._render_options_form
 
 
 def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None:

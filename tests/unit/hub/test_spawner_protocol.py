@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from kubespawner import KubeSpawner
 
-from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner_protocol import HubSpawner
 from gpuspawner.hub.start.state import StartingSpawner
 from tests.unit.hub.conftest import MakeSpawner
 
-PROTOCOLS = [HubSpawner, StartingSpawner, private_api._Spawner]
+PROTOCOLS = [HubSpawner, StartingSpawner]
 OF_NEWER_KUBESPAWNERS = {"slow_spawn_message", "decorate_progress_message", "event_formatter_class"}
 
 
