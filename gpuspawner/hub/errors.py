@@ -104,8 +104,6 @@ class RefusedProfile(RefusedStart, ValueError):  # noqa: N818
     """Refuses a profile, or a choice in it, that KubeSpawner's ``profile_list`` does not have.
 
     It is a ``ValueError``, as KubeSpawner's own error is.
-
-    :param message: plain text for the user.
     """
 
     def __init__(self, message: str) -> None:
@@ -117,10 +115,7 @@ class RefusedProfile(RefusedStart, ValueError):  # noqa: N818
 
 
 class SlowStartError(TimeoutError):
-    """Ends a start that took too long; JupyterHub treats this error like a timeout by its own ``start_timeout``.
-
-    :param message: plain text for the user.
-    """
+    """Ends a start that took too long; JupyterHub treats this error like a timeout by its own ``start_timeout``."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -131,8 +126,6 @@ class ClusterFailure(SpawnException):
     """Ends a start that Kubernetes refused or that failed in the cluster.
 
     Such a start does not count as a failure of the hub.
-
-    :param message: plain text for the user.
     """
 
     def __init__(self, message: str) -> None:
@@ -180,9 +173,7 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
     KubeSpawner's :class:`TimeoutError` with ``Could not …`` counts as an error of the client: several requests have
     timed out. For one with ``did not start``, which concerns the pod, the result is None.
 
-    :param error: the exception that ended the start.
     :param pod_name: name of the server's pod, the only pod whose name the message may contain.
-    :param namespace: namespace of the server's pod.
     """
     if isinstance(error, ApiException):
         return _explain_api_refusal(error, pod_name=pod_name, namespace=namespace)
@@ -192,10 +183,7 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
 
 
 def is_webhook_outage(error: ApiException) -> bool:
-    """Return whether the API server has refused an object because an admission webhook fails or does not answer.
-
-    :param error: the error of the request.
-    """
+    """Return whether the API server has refused an object because an admission webhook fails or does not answer."""
     return bool(_WEBHOOK_OUTAGE.search(_parse_status_message(error.body)))
 
 
@@ -204,8 +192,6 @@ def is_conflict(error: ApiException) -> bool:
 
     The API server answers such a request with status 409. It also answers with 409 if a request would create an object
     whose name is taken. For that case, the result is False.
-
-    :param error: the error of the request.
     """
     return error.status == HTTPStatus.CONFLICT and _parse_status(error.body).get("reason") == "Conflict"
 
@@ -269,9 +255,6 @@ class FailureCount:
 
         If the start fails, correct JupyterHub's count of failed starts, unless :meth:`settle` has already done so. If
         the start succeeds or is cancelled, the next failure of each user counts again.
-
-        :param start: JupyterHub's future of a start.
-        :param user: the user whose server starts.
         """
         if start not in self._followed:
             self._followed.add(start)
@@ -284,8 +267,6 @@ class FailureCount:
         The method subtracts 1, because JupyterHub will add 1. JupyterHub 6 does not add 1 for a refused start.
 
         :param start: JupyterHub's future of the start.
-        :param error: the exception that ended the start.
-        :param user: the user whose start failed.
         """
         if start in self._settled:
             return
@@ -319,8 +300,6 @@ def is_hub_failure(error: Exception) -> bool:
     """Return whether a start may have failed because of the hub itself, so that a restart of the hub may help.
 
     A restart does not help against refusals, an unreachable API server or webhook, or a server that is slow to start.
-
-    :param error: the exception that ended the start.
     """
     return not (_is_refusal(error) or isinstance(error, TimeoutError | ApiException | aiohttp.ClientError))
 

@@ -69,9 +69,6 @@ class StoreTiming:
 
     :param first_sync_timeout_s: for this many seconds after the first call of :meth:`ClusterStore.read_inventory`, all
         callers of the method wait until the first lists have succeeded or failed.
-    :param timing: timeouts and intervals of each watch.
-    :param pauses: delays before retries.
-    :param clock: monotonic seconds.
     :param random: returns a random number of at least 0 and below 1.
     """
 
@@ -86,7 +83,6 @@ class ClusterStore:
     """Keeps the cluster's state for one hub process; the first call of :meth:`read_inventory` starts the watches.
 
     :param api: the ``CoreV1Api`` of a client that belongs to the running event loop.
-    :param pace: timeouts and retry delays.
     :param log: receives one line when data becomes unavailable or available again.
     """
 

@@ -87,7 +87,6 @@ def list_pods_with(resources: Set[str], spawner: HubSpawner) -> tuple[Pod, ...] 
     The result is None until the reflector has listed the pods (see :func:`ensure_pods_watched`). If each user has a
     namespace, the result may contain pods of other hubs.
 
-    :param resources: names of extended resources, such as ``nvidia.com/gpu``.
     :param spawner: any spawner of the hub.
     """
     reflector = spawner.pod_reflector
@@ -135,7 +134,6 @@ async def ensure_pods_watched(spawner: HubSpawner, *, timeout_s: float | None, w
     the reflector has the list.
 
     :param spawner: any spawner of the hub.
-    :param timeout_s: maximum number of seconds to wait; None for no limit.
     :param waits_again: True to count ``timeout_s`` from this call; False to count from when the reflector began to read
         its first list.
     """
@@ -156,7 +154,6 @@ async def ensure_events_watched(spawner: HubSpawner, *, timeout_s: float) -> Non
     After the timeout, the reflector goes on reading the list in the background.
 
     :param spawner: any spawner of the hub.
-    :param timeout_s: maximum number of seconds to wait.
     """
     await asyncio.wait({_start_reflector(spawner, private_api.start_events_reflector)}, timeout=timeout_s)
 
@@ -273,10 +270,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
 
 class PodEventIndex:
-    """Groups the events of a reflector by pod, and keeps the groups for :data:`_SORTED_S` seconds to save time.
-
-    :param clock: returns monotonic seconds.
-    """
+    """Groups the events of a reflector by pod, and keeps the groups for :data:`_SORTED_S` seconds to save time."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -197,7 +197,6 @@ def get_spawn_future(spawner: Any) -> asyncio.Future[Any] | None:
 def set_spawn_future(spawner: Any, future: asyncio.Future[Any]) -> None:
     """Store JupyterHub's future of a failed start in a new spawner; JupyterHub's pages then show the start's exception.
 
-    :param spawner: the new spawner of the server.
     :param future: the future of an earlier spawner of the server.
     """
     spawner._spawn_future = future
@@ -342,20 +341,14 @@ async def replace_object(spawner: Any, manifest: Any, *, kind: str) -> None:
 
 
 async def delete_pod(spawner: Any, *, now: bool) -> None:
-    """Delete the pod of a server, but do not wait until the pod is gone; KubeSpawner's ``stop()`` does wait.
-
-    :param now: whether to delete the pod without a grace period.
-    """
+    """Delete the pod of a server, but do not wait until the pod is gone; KubeSpawner's ``stop()`` does wait."""
     grace_s = 0 if now else spawner.delete_grace_period
     options = V1DeleteOptions(grace_period_seconds=grace_s)
     await spawner._make_delete_pod_request(spawner.pod_name, options, grace_s, spawner.k8s_api_request_timeout)
 
 
 async def stop_reflectors(kind: Any) -> None:
-    """Stop all reflectors of a spawner class, so that a command such as ``gpuspawner explain`` can end.
-
-    :param kind: the spawner class.
-    """
+    """Stop all reflectors of a spawner class, so that a command such as ``gpuspawner explain`` can end."""
     await kind._stop_all_reflectors()
 
 

@@ -158,8 +158,6 @@ class EventsAccess:
 
     If the hub may not read the events of a namespace, the class logs one warning for this namespace. The class repeats
     the warning only if the hub was allowed to read these events in between.
-
-    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:

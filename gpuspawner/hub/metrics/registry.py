@@ -133,8 +133,6 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
     """Record the time that a start spent in a stage.
 
     :param gpu: slug of the start's GPU type, or :data:`NO_GPU`.
-    :param stage: the stage's name.
-    :param seconds: seconds that the start spent in the stage.
     """
     _STAGES.labels(gpu=gpu_label(gpu), stage=_stage_label(stage)).observe(seconds)
 
@@ -142,7 +140,6 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
 def count_verdict(verdict: str, outcome: str) -> None:
     """Count a start by its verdict (the prediction whether its pod starts now) and by its real outcome.
 
-    :param verdict: the predicted outcome.
     :param outcome: the real outcome, as a code from :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
     """
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()

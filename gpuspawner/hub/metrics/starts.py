@@ -93,7 +93,6 @@ class SpawnMeter:
 
     :param gpu: metric label of the GPU type; a caller may change the attribute once the type is known.
     :param elapsed_s: seconds from the beginning of the start to the creation of this object.
-    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, gpu: str, *, elapsed_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -107,10 +106,7 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Record the verdict: the hub's prediction whether the pod of this start starts now.
-
-        :param verdict: the predicted outcome.
-        """
+        """Record the verdict: the hub's prediction whether the pod of this start starts now."""
         self._verdict = verdict
 
     def enter_stage(self, stage: str) -> None:
@@ -178,10 +174,7 @@ def note_gpu(spawner: HubSpawner, gpu: str) -> None:
 
 
 def enter_stage(spawner: HubSpawner, stage: str) -> None:
-    """Record that a spawner's start has reached a stage, if the start is measured.
-
-    :param stage: the stage's name.
-    """
+    """Record that a spawner's start has reached a stage, if the start is measured."""
     if spawner.start_state.meter is not None:
         spawner.start_state.meter.enter_stage(stage)
 
@@ -204,7 +197,6 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
     The label is the slug of the GPU type, ``none`` for no GPU, or ``other`` if the catalog lacks the type.
 
     :param options: user options, not yet checked.
-    :param catalog: the catalog of GPU types and presets.
     """
     chosen = options if isinstance(options, Mapping) else {}
     slug = chosen.get("preset")

@@ -65,8 +65,6 @@ def note_viewer(handler: Any) -> None:
     """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
     A context variable must not hold the handler: tasks that begin during the request would keep it in memory.
-
-    :param handler: tornado's handler of the request.
     """
     user = getattr(handler, "current_user", None)
     _is_admin.set(getattr(user, "admin", False) is True)
@@ -202,10 +200,7 @@ def _keep(draft: FormDraft) -> FormDraft:
 
 
 def note_problems(problems: tuple[Problem, ...]) -> None:
-    """Store problems in the :class:`FormDraft` of this request; do nothing if the request sent no form.
-
-    :param problems: problems that the validation found.
-    """
+    """Store problems in the :class:`FormDraft` of this request; do nothing if the request sent no form."""
     draft = _draft.get()
     if draft is not None:
         draft.problems = problems
@@ -273,21 +268,14 @@ def build_form_url(spawner: HubSpawner) -> str:
 
 
 def build_prefill_url(spawner: HubSpawner, selection: Selection) -> str:
-    """Return a link to a server's spawn page that fills in the form with a selection and does not start the server.
-
-    :param selection: the selection to fill in.
-    """
+    """Return a link to a server's spawn page that fills in the form with a selection and does not start the server."""
     # Include empty values, too: if the link lacked a field, the form would show this field's default.
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{build_form_url(spawner)}?{urlencode(values)}"
 
 
 def build_profile_url(spawner: HubSpawner, slug: str) -> str:
-    """Return a link to a server's spawn page that picks a profile and does not start the server.
-
-    :param spawner: the spawner of the server.
-    :param slug: slug of the profile.
-    """
+    """Return a link to a server's spawn page that picks a profile and does not start the server."""
     return f"{build_form_url(spawner)}?{urlencode({f'{PREFILL_PREFIX}{PROFILE}': slug})}"
 
 

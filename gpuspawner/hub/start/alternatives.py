@@ -49,8 +49,6 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 
     Return the error unchanged if no similar choice is found.
 
-    :param refused: the error that ends the start.
-    :param spawner: the spawner of the server during the start; it stays unchanged.
     :param patience_s: maximum number of seconds to wait for the searches of other starts. If the wait would be longer,
         return the error unchanged.
     """
@@ -69,7 +67,6 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 class AlternativesFinder:
     """Searches now and then for choices that could start now, while a server waits and an open page shows its progress.
 
-    :param spawner: the spawner of the server during the start; it stays unchanged.
     :param feed: the progress feed of the start, which gets the choices.
     """
 

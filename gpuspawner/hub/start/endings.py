@@ -150,8 +150,6 @@ def is_refusal(error: Exception) -> bool:
 
     After such a refusal, a repeated request will probably fail, too. After any other failure, such as an outage of the
     API server, a repeated request may succeed.
-
-    :param error: the error of the request.
     """
     status = error.status if isinstance(error, ApiException) else None
     return status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS
@@ -188,7 +186,6 @@ async def stop_server(spawner: StartingSpawner, stop: Callable[[bool], Awaitable
     Wait until the pod is gone. While finalizers keep the pod from being deleted, the hub's pages tell the user which
     ones. Without permission to list pods, do not wait, because the hub would never learn that the pod is gone.
 
-    :param stop: KubeSpawner's ``stop()``.
     :param now: whether to delete the pod without a grace period in any case.
     :raises ApiException: the API server refuses the deletion.
     :raises TimeoutError: the pod still exists when KubeSpawner's timeout ends, although no finalizer keeps the pod
@@ -262,19 +259,13 @@ def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
 
 
 def read_failure(error: BaseException) -> ServerEnd | None:
-    """Return why a start failed, for the user; None if the error has no message for users.
-
-    :param error: the exception that ended the start.
-    """
+    """Return why a start failed, for the user; None if the error has no message for users."""
     message = find_message(error)
     return ServerEnd(code=classify_outcome(error), message=message, told_by=_PROCESS) if message else None
 
 
 def find_message(error: BaseException) -> str:
-    """Return an error's message for users, which JupyterHub's pages show; empty if the error has no such message.
-
-    :param error: the exception that ended a start.
-    """
+    """Return an error's message for users, which JupyterHub's pages show; empty if the error has no such message."""
     return as_text(getattr(error, "jupyterhub_message", ""))
 
 
@@ -344,10 +335,7 @@ def list_events_since(events: Sequence[PodEvent], start: datetime | None) -> Seq
 
 
 def read_start_time(row: ServerRow | None) -> datetime | None:
-    """Return when JupyterHub began the last start of a server, or None if unknown.
-
-    :param row: the server's row in the hub's database.
-    """
+    """Return when JupyterHub began the last start of a server, or None if unknown."""
     return None if row is None or row.started is None else row.started.replace(tzinfo=UTC)
 
 
@@ -363,10 +351,7 @@ def write_end(end: ServerEnd | None) -> dict[str, object]:
 
 
 def read_end(state: Mapping[str, object]) -> ServerEnd | None:
-    """Return why a server ended, as stored in the spawner's state; None if the state contains no reason.
-
-    :param state: the spawner's state from the hub's database.
-    """
+    """Return why a server ended, as stored in the spawner's state; None if the state contains no reason."""
     end = as_dict(as_dict(state.get(RECORD_KEY)).get(_END_KEY))
     code, message = as_text(end.get("code")), as_text(end.get("message"))
     try:

@@ -32,9 +32,7 @@ class GPUNodeExclusion:
     async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
         """Create a pod and return whether it exists now; KubeSpawner repeats the call if the pod does not exist.
 
-        :param spawner: the spawner of the server during the start.
         :param pod: the pod as a model of the Kubernetes client, after all hooks; it stays unchanged.
-        :param create: function that sends the pod to the API server.
         """
         avoided = spawner.start_state.avoided
         if not avoided:

@@ -30,7 +30,6 @@ class WorkThrottle:
     """Limits one kind of work to a share of the event loop's time.
 
     :param share: the share, above 0 and at most 1.
-    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, share: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,10 +39,7 @@ class WorkThrottle:
         self._last_s = 0.0
 
     async def wait(self, *, patience_s: float) -> bool:
-        """Wait until the work is allowed and return True, or return False at once if the wait would be too long.
-
-        :param patience_s: maximum number of seconds to wait.
-        """
+        """Wait until the work is allowed and return True, or return False at once if the wait would be too long."""
         now = self._clock()
         at = max(now, self._free_at)
         if at - now > patience_s:
@@ -86,11 +82,7 @@ _VERDICT_SHARE = 0.05
 
 
 class StartObserver:
-    """Collects the facts about the pod of one start.
-
-    :param spawner: the spawner of the server; it stays unchanged.
-    :param feed: the progress feed of the start.
-    """
+    """Collects the facts about the pod of one start."""
 
     _throttle = WorkThrottle(_VERDICT_SHARE)
 
@@ -107,10 +99,7 @@ class StartObserver:
         self._was_ready = False
 
     async def observe(self, *, even_if_unchanged: bool = False) -> Facts | None:
-        """Return the facts about the start, or None if nothing has changed and the last facts are less than 3 s old.
-
-        :param even_if_unchanged: whether to return the facts in any case.
-        """
+        """Return the facts about the start, or None if nothing has changed and the last facts are less than 3 s old."""
         pod = self._pod()
         reflector = self._spawner.event_reflector
         events: Sequence[PodEvent] = []

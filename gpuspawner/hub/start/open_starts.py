@@ -97,11 +97,7 @@ class OpenStarts:
         begin: Callable[[], Awaitable[Any]],
         supervise: Callable[[asyncio.Future[Any]], Awaitable[Any]],
     ) -> asyncio.Task[Any]:
-        """Begin a start, and return its future.
-
-        :param begin: begins KubeSpawner's start.
-        :param supervise: waits for KubeSpawner's start, and returns its result.
-        """
+        """Begin a start, and return its future."""
         start = _Start()
         token = _current_start.set(start)
         try:

@@ -77,7 +77,6 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
 def use_draft(spawner: StartingSpawner, pod: Any) -> None:
     """Have KubeSpawner create a given pod instead of building one, so that the admin's functions run only once.
 
-    :param spawner: the spawner of the server during the start.
     :param pod: result of :func:`draft_pod`.
     """
 
@@ -95,8 +94,6 @@ def drop_draft(spawner: StartingSpawner) -> None:
     """Discard the pod that :func:`use_draft` has set; the spawner then builds its next pod itself.
 
     The trait ``modify_pod_hook`` stays None until ``trait_overrides.restore()``.
-
-    :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
     vars(spawner).pop("get_pod_manifest", None)
 
@@ -104,9 +101,7 @@ def drop_draft(spawner: StartingSpawner) -> None:
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer) -> None:
     """Send a start's pod as a dry run, and check whether the pod in the answer can fit a node.
 
-    :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client, after all hooks.
-    :param offer: the current choices, with the cluster's nodes and pods.
     :raises RefusedStart: the pod can never fit a node.
     :raises ApiException: the API server or an admission webhook rejects the pod, or fails repeatedly.
     :raises TimeoutError: the API server does not answer.
@@ -197,11 +192,9 @@ async def send_pod(
     mistakes such a pod for that of an earlier start, and deletes it. The function therefore looks for the pod before a
     repeated request, and again if the API server answers that a pod exists.
 
-    :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
     :param send: KubeSpawner's method that sends the pod and returns whether the pod exists. If the API server answers
         that a pod of this name exists already, the method stops the server.
-    :param is_repeated: whether the start has sent the pod before.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     state = spawner.start_state
@@ -274,7 +267,6 @@ class NewClaims:
     async def mark(self, spawner: HubSpawner, claim: Any, *, token: str) -> None:
         """Mark a volume claim with the random ID of the start that is about to create it.
 
-        :param claim: the claim as a model of the Kubernetes client.
         :param token: the random ID of the start; it becomes an annotation of the claim.
         """
         is_known = _find_claim_key(spawner) in self._tokens
@@ -287,9 +279,6 @@ class NewClaims:
         """Record that a start uses a volume claim, so that no earlier start removes the claim.
 
         If an earlier start is removing the claim now, wait until the claim is gone.
-
-        :param spawner: the spawner of a server that uses the claim.
-        :param token: the random ID of the start (see :meth:`mark`).
         """
         key = _find_claim_key(spawner)
         while (removal := self._removals.get(key)) is not None:
@@ -298,10 +287,7 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: HubSpawner, *, token: str) -> None:
-        """Forget that a start has created its volume claim; call this when the start ends. The claim then stays.
-
-        :param token: the random ID of the start (see :meth:`mark`).
-        """
+        """Forget that a start has created its volume claim; call this when the start ends. The claim then stays."""
         if self.can_remove(spawner, token=token):
             del self._tokens[_find_claim_key(spawner)]
 
@@ -313,8 +299,6 @@ class NewClaims:
         - The start has called :meth:`mark` while no other start was allowed to remove the claim.
         - No other start has used the claim since.
         - The start has not called :meth:`forget`.
-
-        :param token: the random ID of the start (see :meth:`mark`).
         """
         return self._tokens.get(_find_claim_key(spawner)) == token
 
@@ -322,7 +306,6 @@ class NewClaims:
         """Remove a start's volume claim if the start has created it, and wait until the claim is gone; log a failure.
 
         :param spawner: the spawner of the server; :meth:`can_remove` has returned True for the start.
-        :param token: the random ID of the start (see :meth:`mark`).
         """
         key = _find_claim_key(spawner)
         self._tokens.pop(key)

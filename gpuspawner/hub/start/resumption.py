@@ -91,10 +91,7 @@ class StateWriter:
         self._waiting: list[StartingSpawner] = []
 
     def schedule(self, spawner: StartingSpawner) -> None:
-        """Schedule a commit that writes the state of a start to the hub's database.
-
-        :param spawner: the spawner of the server, after it has sent the pod to the API server.
-        """
+        """Schedule a commit that writes the state of a start to the hub's database."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._write)
         self._waiting.append(spawner)
@@ -111,10 +108,7 @@ def _is_in_progress(spawner: StartingSpawner) -> bool:
 
 
 def store_states(spawners: Sequence[StartingSpawner]) -> None:
-    """Write the states of spawners to the hub's database in one commit; log a failure.
-
-    :param spawners: the spawners whose states are written.
-    """
+    """Write the states of spawners to the hub's database in one commit; log a failure."""
     rows = [(each, row) for each in spawners if (row := each.orm_spawner) is not None]
     session = next((found for _, row in rows if (found := object_session(row)) is not None), None)
     if session is None:
@@ -133,8 +127,6 @@ def store_failure(spawner: StartingSpawner) -> None:
     """Store in the hub's database why a start has failed; do nothing if no start has just failed.
 
     JupyterHub itself stores the spawner's state only later, and the hub may end before that.
-
-    :param spawner: the spawner of the server, which JupyterHub begins to stop.
     """
     state, start, failure = spawner.start_state, private_api.get_spawn_future(spawner), find_start_failure()
     if start is None or start.done() or failure is None:
@@ -148,11 +140,7 @@ def store_failure(spawner: StartingSpawner) -> None:
 
 
 def load_record(spawner: StartingSpawner, state: Mapping[str, object]) -> None:
-    """Restore a server's state from the hub's database, and resume its start if the hub ended during the start.
-
-    :param spawner: the new spawner of the server.
-    :param state: the spawner's state from the hub's database.
-    """
+    """Restore a server's state from the hub's database, and resume its start if the hub ended during the start."""
     record = as_dict(state.get(RECORD_KEY))
     spawner.start_state.end = read_end(state)
     spawner.start_state.feed.language = _find_language(record)

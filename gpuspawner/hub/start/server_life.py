@@ -51,10 +51,7 @@ class ServerLife(ProfileSupport):
         return self.open_starts.need_stop
 
     async def begin_start(self, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Start the pod, when all earlier starts have ended and their pod is gone.
-
-        :param start: KubeSpawner's ``start()``.
-        """
+        """Start the pod, when all earlier starts have ended and their pod is gone."""
         if self.open_starts.have_earlier:
             await self._end_earlier_starts()
         future = self._start_future

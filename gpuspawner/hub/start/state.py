@@ -22,7 +22,6 @@ from gpuspawner.hub.start.stream import ProgressFeed
 class ServerEnd:
     """The reason why a server ended, or why its start failed.
 
-    :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
     :param told_by: for a failed start, random ID of the hub's process whose progress page showed the reason; only a
         restarted hub announces it again. Empty for a server that ended after its start.
@@ -39,7 +38,6 @@ class ServerEnd:
 class StartState:
     """The state of one start, kept until the next start begins.
 
-    :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param avoided: node selector expressions that keep a server without a GPU off GPU nodes; empty for a server with a
         GPU.
@@ -54,7 +52,6 @@ class StartState:
     :param unaccepted: the error of the last dry run, while the hub repeats failed dry runs; else None.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
-    :param is_admitted: whether the hub has admitted the user's choice.
     :param admission: result of the check of the user options in ``apply_user_options``. None before this check, and
         again once ``load_user_options`` has read the result.
     :param is_pod_unseen: whether the hub has sent the pod to the API server and does not know whether the pod exists.
@@ -63,7 +60,6 @@ class StartState:
     :param token: random text that identifies this start.
     :param before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
         raising an exception. None if nothing prevents a stop.
-    :param is_removing: whether the hub is deleting the pod.
     :param hold: text that tells the user which finalizers keep a stopped server's pod from being deleted; empty if none
         does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does

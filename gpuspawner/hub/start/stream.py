@@ -56,13 +56,9 @@ class Alternative(NamedTuple):
 class ProgressFeed:
     """The progress of one start, which open pages read.
 
-    :param clock: function that returns monotonic seconds.
     :param gpu: the chosen GPU type; None before the hub has accepted the choice, and for a server without a GPU.
-    :param is_sent: whether the start has sent its pod to the API server.
     :param lacks_events: whether the hub has no permission to read the pod's events.
     :param former_pod: uid of an earlier pod with the same name; empty for none.
-    :param reports: all reports so far, oldest first.
-    :param percent: position of the progress bar.
     :param alternatives: other choices that could start now; empty if the server does not wait for room.
     :param is_over: whether the start has ended, so that no more reports follow.
     :param language: language of the user who starts the server, used on all pages.
@@ -105,7 +101,6 @@ class ProgressFeed:
         The earlier process has already sent the start's pod to the API server.
 
         :param began_at: when the start began, None if unknown.
-        :param elapsed_s: seconds since the start began.
         """
         self._resumed = self.clock()
         self._began = self._resumed - elapsed_s
@@ -145,7 +140,6 @@ class ProgressFeed:
     def publish(self, reports: Iterable[Report], *, percent: int) -> None:
         """Add reports, move the progress bar, and wake the waiting pages if anything has changed.
 
-        :param reports: the new reports.
         :param percent: new position of the progress bar, which never moves back; smaller values have no effect.
         """
         before = len(self.reports), self.percent
@@ -155,10 +149,7 @@ class ProgressFeed:
             self._wake()
 
     def suggest(self, alternatives: tuple[Alternative, ...]) -> None:
-        """Replace the other choices that could start now, and wake the waiting pages if these have changed.
-
-        :param alternatives: the other choices, best first.
-        """
+        """Replace the other choices that could start now, and wake the waiting pages if these have changed."""
         if alternatives != self.alternatives:
             self.alternatives = alternatives
             self._wake()
@@ -169,10 +160,7 @@ class ProgressFeed:
         self._wake()
 
     async def wait_for_news(self, *, timeout_s: float | None) -> None:
-        """Wait until a new report arrives, the progress bar moves, or the start is over.
-
-        :param timeout_s: maximum number of seconds to wait, or None for no limit.
-        """
+        """Wait until a new report arrives, the progress bar moves, or the start is over."""
         if self.is_over:
             return
         if self._news is None:
@@ -192,10 +180,7 @@ class ProgressFeed:
                 self._has_reader.clear()
 
     async def wait_for_reader(self, *, timeout_s: float) -> None:
-        """Wait until at least one page reads the feed.
-
-        :param timeout_s: maximum number of seconds to wait.
-        """
+        """Wait until at least one page reads the feed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._has_reader.wait()
@@ -225,10 +210,7 @@ _BAR_STEP = 5
 
 
 async def stream_progress(spawner: HubSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
-    """Yield progress events for one open page: all reports of a start, the past ones first, until the start is over.
-
-    :param feed: the progress feed of the start.
-    """
+    """Yield progress events for one open page: all reports of a start, the past ones first, until the start is over."""
     reminder = _SlowStartReminder(spawner)
     seen, percent, shown = 0, 0, feed.alternatives
     with feed.read():
@@ -262,7 +244,6 @@ def build_status(feed: ProgressFeed, *, report: Report | None, timeout_s: float)
     - ``elapsed_s``, ``limit_s``: seconds since the start began, now, and until the hub gives up.
     - ``alternatives``: other choices that could start now, as ``[text, url]``.
 
-    :param feed: the progress feed of the start.
     :param report: one of the feed's reports; None if there is none yet.
     :param timeout_s: seconds from the start's beginning until the hub gives up.
     """
@@ -384,10 +365,7 @@ _BUTTON = Markup(
 
 
 def add_cancel_button(spawner: HubSpawner, sentence: str) -> str:
-    """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server.
-
-    :param sentence: plain text of a progress message.
-    """
+    """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server."""
     if _HAS_STOP_BUTTON and not spawner.name:
         return ""
     failed = gettext("That did not work. Try again, or reload the page.")
@@ -412,7 +390,6 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
     the start if the server's container ends. JupyterHub itself would wait until ``http_timeout``.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
-    :param timeout_s: maximum number of seconds to wait.
     """
     host, port = _parse_address(address)
     answer: bool | None = None

@@ -50,7 +50,6 @@ at most this many seconds for other starts' searches."""
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
     """Wait for a start and return its result; cancel the start if it cannot succeed.
 
-    :param start: KubeSpawner's start.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
     :raises ClusterFailure: the start reached its timeout before the API server accepted a dry run of the pod.
@@ -262,10 +261,7 @@ class _Supervisor:
 
 
 def format_wait(timeout_s: float) -> str:
-    """Return a time limit as users read it: ``90 seconds``, ``15 minutes``.
-
-    :param timeout_s: seconds.
-    """
+    """Return a time limit as users read it: ``90 seconds``, ``15 minutes``."""
     seconds = round(timeout_s)
     if seconds < 120 or seconds % 60:  # noqa: PLR2004 - two minutes
         return ngettext("{number} second", "{number} seconds", number=seconds)

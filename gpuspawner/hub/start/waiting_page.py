@@ -62,11 +62,7 @@ last event of a start that was canceled."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPage:
-    """The content of a page.
-
-    :param title: text of the browser's tab, which tells the state.
-    :param content: HTML of the page's main part.
-    """
+    """The content of a page."""
 
     title: str
     content: Markup
@@ -78,7 +74,6 @@ class _Choice:
 
     :param line: all of the choice in one line.
     :param gpus: number and type of the GPUs ("4 × A100"); empty without a GPU.
-    :param image: name of the image.
     :param url: link to the form that fills in the choice and starts nothing.
     """
 
@@ -97,7 +92,6 @@ class WaitingPages:
         That is the case for spawners of other classes, and after an error.
 
         :param spawner: the spawner of the server, of any class.
-        :param progress_url: address of the server's progress events.
         """
         if not hasattr(spawner, "starts_profile"):
             return None
@@ -177,8 +171,6 @@ def find_state(stage: str) -> str:
     """Return the state in the headline for a stage: ``waiting``, ``starting`` or ``failed``.
 
     In the stage READY, the program runs; only JupyterHub says that the server answers.
-
-    :param stage: value of a :class:`~gpuspawner.core.progress.model.Stage`.
     """
     match Stage(stage):
         case Stage.QUEUED | Stage.WAITING | Stage.SCALING:

@@ -77,8 +77,6 @@ class BodyTooLargeError(APIUnavailableError):
 async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
     """Send a request and return the response once its headers have arrived; the caller reads and closes the response.
 
-    :param method: method of a ``kubernetes_asyncio`` API class.
-    :param arguments: arguments of that method.
     :raises APIUnavailableError: the API server did not answer in time, or refused the request.
     """
     try:
@@ -94,7 +92,6 @@ async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientRes
 async def read_body(response: aiohttp.ClientResponse, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """Return the whole body of a response and close it.
 
-    :param response: a response that :func:`send_request` returned.
     :param max_bytes: maximum size of the body after decompression.
     :raises BodyTooLargeError: the body is larger.
     :raises APIUnavailableError: the body did not arrive completely or in time.
@@ -117,8 +114,6 @@ async def read_body(response: aiohttp.ClientResponse, *, max_bytes: int = MAX_BO
 async def read_json(method: APIMethod, **arguments: Any) -> object:
     """Send a request and return the JSON of the answer.
 
-    :param method: method of a ``kubernetes_asyncio`` API class.
-    :param arguments: arguments of that method.
     :raises APIUnavailableError: the API server did not answer in time, refused the request, or sent no JSON.
     """
     body = await read_body(await send_request(method, **arguments))
@@ -130,10 +125,7 @@ async def read_json(method: APIMethod, **arguments: Any) -> object:
 
 
 def make_unavailable_error(error: Exception) -> APIUnavailableError:
-    """Return an :class:`APIUnavailableError` for a failed connection.
-
-    :param error: the error that aiohttp or a socket raised.
-    """
+    """Return an :class:`APIUnavailableError` for a failed connection."""
     if isinstance(error, TimeoutError):
         return APIUnavailableError("no answer in time")
     return APIUnavailableError(str(error) or type(error).__name__)
@@ -146,7 +138,6 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, limi
     https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
 
     :param method: list method of a ``kubernetes_asyncio`` API class.
-    :param keep: called with each decoded object.
     :param limit: maximum number of objects on a page; a page that is too large is requested again with fewer objects.
     :param arguments: arguments of the list method, such as selectors and ``_request_timeout``.
     :raises APIUnavailableError: the API server did not answer in time, refused the request, or answered with something
@@ -208,8 +199,6 @@ def strip_managed_fields(text: bytes) -> bytes:
     The API server writes ``managedFields`` last in the metadata, and mostly ``spec`` right after the metadata. JSON
     escapes quotes in strings, so a search for a quoted key cannot match inside a string.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
-
-    :param text: JSON of a list, an object or an event.
     """
     head, *parts = text.split(_MANAGED_FIELDS)
     return b"".join((head, *map(_strip_first_value, parts)))
@@ -240,7 +229,6 @@ async def find_missing_verb(
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param resource: plural name of the resource, such as ``nodes``. ``pods`` means the pods of all namespaces.
-    :param timeout_s: timeout of each request in seconds.
     :param group: API group of the resource; empty for the core group. The function checks version v1 of the group.
     :param verbs: Kubernetes verbs to check, in this order.
     """
@@ -270,7 +258,6 @@ async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_
 
     :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
     :param attributes: the right, as the ``resourceAttributes`` of a v1 SelfSubjectAccessReview.
-    :param timeout_s: timeout of the request in seconds.
     """
     review = {
         "apiVersion": "authorization.k8s.io/v1",

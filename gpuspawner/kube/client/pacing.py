@@ -15,11 +15,7 @@ SLICE_S = 0.0025
 
 
 async def take_turns(values: Iterable[_T], *, slice_s: float = SLICE_S) -> AsyncIterator[_T]:
-    """Yield values, and let other tasks run whenever the caller has worked on values for one time slice.
-
-    :param values: values that the caller works on.
-    :param slice_s: seconds of work between two turns of other tasks.
-    """
+    """Yield values, and let other tasks run whenever the caller has worked on values for one time slice."""
     since = time.perf_counter()
     for value in values:
         yield value
@@ -33,8 +29,6 @@ class SharedTasks(Generic[_K, _T]):
 
     A task continues if a caller is cancelled or a caller's wait times out. The timeout of each caller counts from the
     beginning of the task.
-
-    :param clock: monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -36,9 +36,6 @@ class NodeGrowthReader:
     """Reads and caches whether the node groups of the cluster-autoscaler may grow.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param timeout_s: timeout of each request in seconds.
-    :param clock: monotonic seconds.
-    :param now: returns the present time, with a time zone.
     """
 
     def __init__(
@@ -58,10 +55,7 @@ class NodeGrowthReader:
         self._requests: SharedTasks[str, None] = SharedTasks()
 
     async def read_growth(self, *, wait_s: float | None = None) -> NodeGrowth:
-        """Return whether the node groups may grow; the last answer, or UNSEEN, if there is none in time.
-
-        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
-        """
+        """Return whether the node groups may grow; the last answer, or UNSEEN, if there is none in time."""
         if self._valid_until is None or self._clock() >= self._valid_until:
             await self._requests.wait_for(STATUS_NAME, self._read, wait_s=wait_s)
         return self._growth

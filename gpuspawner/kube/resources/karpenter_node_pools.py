@@ -35,11 +35,7 @@ class KarpenterNodePools:
     """Lists Karpenter's NodePools repeatedly and keeps the last list.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param clock: monotonic seconds.
-    :param every_s: seconds between two lists.
     :param absent_s: seconds between two lists while there are no NodePools or the hub may not list them.
-    :param answer_s: timeout of each request in seconds.
-    :param sleep: waits for a number of seconds.
     """
 
     def __init__(

@@ -99,9 +99,6 @@ class QueuePlaces:
     """Reads and caches pods' positions in Kueue's queues, and the queues' quotas, for all servers of the hub.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param timeout_s: timeout of each request in seconds.
-    :param clock: monotonic seconds.
-    :param now: returns the current time in UTC.
     """
 
     def __init__(
@@ -126,7 +123,6 @@ class QueuePlaces:
 
         :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
-        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
         """
         metadata = as_dict(pod.get("metadata"))
         namespace, uid = as_text(metadata.get("namespace")), as_text(metadata.get("uid"))
@@ -154,11 +150,9 @@ class QueuePlaces:
     ) -> QueueState:
         """Return the state of a queue for a server whose pod does not exist yet; unknown values are None.
 
-        :param namespace: namespace of the pod.
         :param queue: name of the LocalQueue.
         :param priority_class: name of the pod's WorkloadPriorityClass; empty for none.
         :param priority: the pod's Kubernetes priority, used if ``priority_class`` is empty; None if unknown.
-        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
         """
         began_at = self._clock()
         plurals = [_CLUSTER_QUEUES, _FLAVORS, *([_CLASSES] if priority_class else ())]

@@ -45,10 +45,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
 
 
 class _NamespaceReader(Generic[_T]):
-    """Lists the objects of one kind in a namespace, and caches the result.
-
-    :param read: converts ``items`` of the list to the result.
-    """
+    """Lists the objects of one kind in a namespace, and caches the result."""
 
     def __init__(
         self,
@@ -90,12 +87,7 @@ class _NamespaceReader(Generic[_T]):
 
 
 class ResourceQuotas:
-    """Reads and caches how much the ResourceQuotas of each namespace leave for new pods.
-
-    :param api: the hub's ``CoreV1Api``.
-    :param timeout_s: timeout of a request in seconds.
-    :param clock: monotonic seconds.
-    """
+    """Reads and caches how much the ResourceQuotas of each namespace leave for new pods."""
 
     def __init__(
         self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
@@ -111,20 +103,13 @@ class ResourceQuotas:
 
         The result is None if no quota applies, or if the hub cannot read the quotas in time.
 
-        :param namespace: namespace of the pods.
-        :param max_age_s: greatest age in seconds of a cached result.
         :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
         return await self._reader.get(namespace, max_age_s=max_age_s, wait_s=wait_s)
 
 
 class LimitRanges:
-    """Reads the LimitRanges of each namespace, and caches them for :data:`LIMIT_RANGE_CACHE_S` seconds.
-
-    :param api: the hub's ``CoreV1Api``.
-    :param timeout_s: timeout of a request in seconds.
-    :param clock: monotonic seconds.
-    """
+    """Reads the LimitRanges of each namespace, and caches them for :data:`LIMIT_RANGE_CACHE_S` seconds."""
 
     def __init__(
         self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
@@ -134,7 +119,6 @@ class LimitRanges:
     async def read(self, namespace: str, *, wait_s: float | None = None) -> Sequence[object]:
         """Return the LimitRanges (v1) of a namespace as JSON; an empty tuple if the hub cannot read them in time.
 
-        :param namespace: namespace of the pods.
         :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
         return await self._reader.get(namespace, max_age_s=LIMIT_RANGE_CACHE_S, wait_s=wait_s) or ()

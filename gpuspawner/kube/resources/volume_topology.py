@@ -83,9 +83,7 @@ _ABSENT = _VolumePlacement(kept_s=VOLUME_RETRY_S)
 class VolumeTopology:
     """Reads and caches on which nodes the volumes of PersistentVolumeClaims can be mounted.
 
-    :param api: the hub's ``CoreV1Api``.
     :param timeout_s: timeout in seconds for two requests together: the one for a claim and the one for its volume.
-    :param clock: monotonic seconds.
     """
 
     def __init__(self, api: CoreAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -112,7 +110,6 @@ class VolumeTopology:
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
-        :param namespace: namespace of the pod.
         :param new_claims: names of the claims that the hub will create if they do not exist; None if the hub has
             already created them. With None, a claim that is cached as missing is read again.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.

@@ -141,7 +141,6 @@ async def replace_objects(cache: ObjectCache[_T], listed: dict[ObjectKey, _T]) -
 
     No other code may change the cache meanwhile.
 
-    :param cache: receives the objects.
     :param listed: the complete list by key; the function removes what has not changed.
     """
     gone: list[ObjectKey] = []

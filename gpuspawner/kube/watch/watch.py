@@ -45,10 +45,7 @@ class RelistError(Exception):
 
 
 class LineSplitter:
-    """Splits a byte stream into lines; a last line without a newline at its end is never yielded.
-
-    :param longest_bytes: greatest number of bytes that an unfinished line may have.
-    """
+    """Splits a byte stream into lines; a last line without a newline at its end is never yielded."""
 
     def __init__(self, *, longest_bytes: int = MAX_LINE_BYTES) -> None:
         self._longest_bytes = longest_bytes
@@ -62,7 +59,6 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the non-empty lines that end in this chunk.
 
-        :param chunk: the next bytes of the stream.
         :raises LineTooLongError: the unfinished line has too many bytes.
         """
         self._rest += chunk
@@ -128,11 +124,8 @@ one that the watch names."""
 class Watch:
     """Lists and watches one resource; the caller awaits :meth:`relist` first, then :meth:`stream` repeatedly.
 
-    :param resource: what to list and watch.
     :param cache: receives the decoded objects.
     :param confirm: called when the cache is complete, with the time of the request, in seconds of ``clock``.
-    :param timing: timeouts and intervals.
-    :param clock: monotonic seconds.
     :param random: returns a random number of at least 0 and below 1.
     """
 

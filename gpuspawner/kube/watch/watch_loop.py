@@ -45,7 +45,6 @@ def describe_failure(status: int | None, *, missing_right: str) -> str:
 def describe_missing_right(verb: str, *, what: str) -> str:
     """Return a sentence such as "The hub may not list the cluster's nodes", for users.
 
-    :param verb: Kubernetes verb.
     :param what: the resource, in words for users.
     """
     return gettext_lazy("The hub may not {verb} {what}.", verb=verb, what=what)
@@ -59,7 +58,6 @@ class RetryDelays:
     """Maximum seconds before a retry; the actual delay is random.
 
     :param first_s: maximum after the first failure. It doubles with each further failure, up to ``longest_s``.
-    :param longest_s: maximum after many failures.
     :param lost_s: maximum if the hub has lost the right to read the resource.
     :param never_had_s: maximum if the hub never had this right. Large, because it is usually denied on purpose.
     """
@@ -76,10 +74,8 @@ class WatchLoop:
     :param description: words for the resource that follow "The hub may not list" in a sentence for users.
     :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none;
         returns ``NOT_SERVED`` if the API server does not serve the resource.
-    :param pauses: delays before retries.
     :param random: returns a random number of at least 0 and below 1.
     :param on_change: called when one of the attributes below may have changed.
-    :param sleep: waits for a number of seconds.
     :ivar is_known: whether the cache holds a complete list, even if it is old.
     :ivar confirmed_at: seconds of the watch's clock at which the cache was last known to be complete, or None.
     :ivar reason: sentence for users about the current problem, or empty.
@@ -129,10 +125,7 @@ class WatchLoop:
             self._changed()
 
     async def run(self, watch: Watch) -> None:
-        """List and watch the resource until the task is cancelled; no failure ends the loop.
-
-        :param watch: the watch of the resource.
-        """
+        """List and watch the resource until the task is cancelled; no failure ends the loop."""
         while True:
             try:
                 pause_s = await self._attempt(watch)
