@@ -17,7 +17,6 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 class HubUser(Protocol):
     """A user of JupyterHub, as :class:`jupyterhub.user.User` represents it.
 
-    :ivar groups: the user's groups in JupyterHub's database.
     :ivar settings: the settings of the hub's web application, shared by all users.
     """
 
@@ -27,10 +26,7 @@ class HubUser(Protocol):
     settings: MutableMapping[str, Any]
 
     async def stop(self, server_name: str) -> None:
-        """Have JupyterHub stop one of the user's servers and clean up after it.
-
-        :param server_name: name of the server; empty for the default server.
-        """
+        """Have JupyterHub stop one of the user's servers and clean up after it."""
 
 
 class ServerRow(Protocol):
@@ -68,37 +64,26 @@ class HubSpawner(Protocol):
     :ivar name: name of the server; empty for the user's default server.
     :ivar hub: JupyterHub's :class:`~jupyterhub.objects.Hub`; gpuspawner uses its ``base_url``.
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
-    :ivar server: JupyterHub's record of the server's address.
     :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
-    :ivar active: whether the server is running or starting.
-    :ivar user_options: the user's choice, as JupyterHub stores it.
-    :ivar start_timeout: seconds until JupyterHub ends the start.
     :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
     :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
     :ivar internal_ssl: whether the hub and the server use certificates; the pod gets its certificate from a Secret.
-    :ivar cert_paths: files of the server's certificate.
-    :ivar create_certs: makes a certificate, and returns its files.
-    :ivar move_certs: moves the files of a certificate to where the server reads them.
 
     KubeSpawner:
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
     :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; the namespace None means all namespaces.
-    :ivar pod_reflector: the reflector of pods; None before KubeSpawner watches pods.
     :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
-    :ivar events_enabled: whether KubeSpawner watches events.
     :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
     :ivar pvc_name: name of the volume claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
     :ivar storage_class: name of this claim's StorageClass; None for the cluster's default class.
     :ivar services_enabled: whether the hub reaches the pod through a Service; with ``internal_ssl``, it always does.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
     :ivar after_pod_created_hook: the admin's hook, which gets the spawner and the pod; None without a hook.
-    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
 
     gpuspawner:
 
-    :ivar extra_options: names of user options that the admin has added.
     :ivar links: whether a link to a choice starts a server at once or asks first.
     :ivar start_state: the :class:`~gpuspawner.hub.start.state.StartState` of the last start.
     """
@@ -177,23 +162,13 @@ class HubSpawner(Protocol):
         """Return the default value of a trait."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True.
-
-        :param pod: JSON of the pod, as the API server sends it; None for no pod.
-        """
+        """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True."""
 
     def start_polling(self) -> None:
         """Have JupyterHub poll the server at intervals."""
 
     def add_poll_callback(self, callback: Any, *args: Any) -> None:
-        """Have JupyterHub call a function when a poll finds that the server has ended.
-
-        :param callback: the function, which may be a coroutine function.
-        :param args: arguments of the function.
-        """
+        """Have JupyterHub call a function or coroutine function when a poll finds that the server has ended."""
 
     async def stop(self, now: bool = False) -> None:
-        """Stop the server.
-
-        :param now: whether the pod is deleted without a grace period.
-        """
+        """Stop the server; with ``now``, delete the pod without a grace period."""

@@ -33,8 +33,7 @@ OTHER_LABEL = "other"
 
 If a label already has :data:`_MAX_VALUES` values, this value also replaces each new value of the label."""
 
-_SUBSYSTEM = "gpuspawner"
-METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
+METRICS_PREFIX = f"{metrics_prefix}_gpuspawner"
 
 _MAX_VALUES = 100
 """Maximum number of values of a label; each further value counts as :data:`OTHER_LABEL`."""
@@ -46,45 +45,39 @@ _SPAWNS = Counter(
     "spawns",
     "Starts that have ended, by GPU type and outcome: ready, or the code of the reason",
     ["gpu", "outcome"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
 )
 _READY = Histogram(
     "spawn_ready_duration_seconds",
     "Seconds from the request for a server until it answers, of starts that succeed",
     ["gpu"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
     buckets=_BUCKETS_S,
 )
 _STAGES = Histogram(
     "spawn_stage_duration_seconds",
     "Seconds that starts spend in each stage",
     ["gpu", "stage"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
     buckets=_BUCKETS_S,
 )
 _VERDICTS = Counter(
     "verdicts",
     "Starts by the verdict at their beginning, and by their outcome",
     ["verdict", "outcome"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
 )
 _REFUSALS = Counter(
     "refusals",
     "Choices refused in the form or at a start, before anything was created, by the code of the first reason",
     ["reason"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
 )
 _IDLE_SCHEDULERS = Counter(
     "idle_scheduler_starts",
     "Starts whose pod no scheduler had looked at for 30 s, by the pod's schedulerName",
     ["scheduler"],
-    namespace=metrics_prefix,
-    subsystem=_SUBSYSTEM,
+    namespace=METRICS_PREFIX,
 )
 
 
@@ -113,7 +106,6 @@ gpu_label = BoundedLabel()
 
 Metrics of pods and of starts share this object, so that a GPU type has one label value in all metrics."""
 _reason_label = BoundedLabel()
-_stage_label = BoundedLabel()
 _scheduler_label = BoundedLabel()
 
 
@@ -134,7 +126,7 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
 
     :param gpu: slug of the start's GPU type, or :data:`NO_GPU`.
     """
-    _STAGES.labels(gpu=gpu_label(gpu), stage=_stage_label(stage)).observe(seconds)
+    _STAGES.labels(gpu=gpu_label(gpu), stage=stage).observe(seconds)
 
 
 def count_verdict(verdict: str, outcome: str) -> None:
