@@ -54,8 +54,7 @@ from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
     give_up_dead_reflectors,
     is_given_up,
-    make_nonfatal_reflector,
-    make_takeover_reflector,
+    make_lasting_reflector,
     unregister_failed_reflector,
     wait_for_first_list,
 )
@@ -374,11 +373,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
-        kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
         await wait_for_first_list(reflectors, key)
         before = reflectors.get(key)
-        if before is not None and (kwargs.get("replace") or is_given_up(before)):
-            kwargs |= {"reflector_class": make_takeover_reflector(kwargs["reflector_class"], before), "replace": True}
+        kwargs["replace"] = before is not None and (kwargs.get("replace", False) or is_given_up(before))
+        kwargs["reflector_class"] = make_lasting_reflector(kwargs["reflector_class"], before=before)
         with unregister_failed_reflector(reflectors, key, spares_hub=private_api.is_starting(self)):
             return await super()._start_reflector(kind, **kwargs)
 

@@ -65,23 +65,6 @@ def measure_first_list_s(reflector: Any) -> float:
     return now - float(getattr(reflector, "begun_at", now))
 
 
-def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
-    """Return a factory for a reflector that has the predecessor's pods or events until the reflector's first list ends.
-
-    An empty reflector would end starts in progress, because KubeSpawner considers a missing pod deleted.
-
-    :param kind: KubeSpawner's reflector class, or another factory of reflectors.
-    :param before: the predecessor, which the new reflector replaces.
-    """
-
-    def make(**options: Any) -> Any:
-        made = kind(**options)
-        made.resources = before.resources
-        return made
-
-    return make
-
-
 @contextmanager
 def unregister_failed_reflector(
     reflectors: MutableMapping[Any, Any], key: Any, *, spares_hub: bool = False
@@ -188,19 +171,25 @@ class EventsAccess:
         return reflector
 
 
-def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for a reflector that does not stop the hub when its watch gives up.
+def make_lasting_reflector(kind: Callable[..., Any], *, before: Any) -> Callable[..., Any]:
+    """Return a factory for a reflector that does not stop the hub, and has its predecessor's pods or events at first.
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
     went down or the hub lost the permission to watch. With this factory, the hub goes on, and the next start replaces
-    the reflector. The factory also stores the current time in the reflector, for :func:`measure_first_list_s`.
+    the reflector. Until the first list of the new reflector ends, it has what its predecessor had: an empty reflector
+    would end starts in progress, because KubeSpawner considers a missing pod deleted.
+
+    The factory also stores the current time in the reflector, for :func:`measure_first_list_s`.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
+    :param before: the predecessor that the new reflector replaces; None if it replaces none.
     """
 
     def make(**options: Any) -> Any:
         made = kind(**{**options, "on_failure": None})
         made.begun_at = time.monotonic()
+        if before is not None:
+            made.resources = before.resources
         return made
 
     return make

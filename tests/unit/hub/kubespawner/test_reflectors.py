@@ -15,7 +15,7 @@ from gpuspawner.hub.kubespawner.hub_pods import has_read_pods
 from gpuspawner.hub.kubespawner.reflectors import (
     give_up_dead_reflectors,
     is_given_up,
-    make_takeover_reflector,
+    make_lasting_reflector,
     unregister_failed_reflector,
     wait_for_first_list,
 )
@@ -90,7 +90,7 @@ async def test_the_previous_reflector_stays_where_the_next_first_list_was_cancel
 
 
 def test_a_reflector_knows_what_the_dead_one_knew_until_it_has_read_more():
-    made = make_takeover_reflector(SimpleNamespace, SimpleNamespace(resources={"a": 1}))(namespace="hub")
+    made = make_lasting_reflector(SimpleNamespace, before=SimpleNamespace(resources={"a": 1}))(namespace="hub")
     assert (made.namespace, made.resources) == ("hub", {"a": 1})
 
 
