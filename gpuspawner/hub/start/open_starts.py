@@ -7,7 +7,7 @@ and must not send a pod once it is cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -95,14 +95,14 @@ class OpenStarts:
     def follow(
         self,
         begin: Callable[[], Awaitable[Any]],
-        supervise: Callable[[asyncio.Future[Any]], Awaitable[Any]],
+        supervise: Callable[[asyncio.Future[Any]], Coroutine[Any, Any, Any]],
     ) -> asyncio.Task[Any]:
         """Begin a start, and return its future."""
         start = _Start()
         token = _current_start.set(start)
         try:
             start.starting = starting = asyncio.ensure_future(begin())
-            start.future = future = asyncio.create_task(_call(supervise, starting))
+            start.future = future = asyncio.create_task(supervise(starting))
         finally:
             _current_start.reset(token)
         self._starts.append(start)
@@ -175,7 +175,3 @@ class OpenStarts:
 
     def _find_request(self) -> asyncio.Task[Any] | None:
         return None if self._request is None else self._request()
-
-
-async def _call(supervise: Callable[[asyncio.Future[Any]], Awaitable[Any]], starting: asyncio.Future[Any]) -> Any:
-    return await supervise(starting)
