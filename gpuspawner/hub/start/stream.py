@@ -35,7 +35,7 @@ from markupsafe import Markup
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Report, Stage
-from gpuspawner.core.text.i18n import Language, get_language, gettext, ngettext, use_language
+from gpuspawner.core.text.i18n import Language, get_language, gettext, use_language
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner_protocol import HubSpawner
@@ -229,7 +229,7 @@ async def stream_progress(spawner: HubSpawner, feed: ProgressFeed) -> AsyncGener
                 return
             elif reminder.is_due(feed.elapsed_s):
                 with use_language(feed.language):
-                    event = _repeat_last(spawner, feed, reminder=reminder)
+                    event = _repeat_last(spawner, feed, note=reminder.text(feed.elapsed_s))
             else:
                 await feed.wait_for_news(timeout_s=reminder.left_s(feed.elapsed_s))
                 continue
@@ -262,19 +262,15 @@ def build_status(feed: ProgressFeed, *, report: Report | None, timeout_s: float)
 
 
 class _SlowStartReminder:
-    """Tells users that a start takes a long time, with the admin's ``slow_spawn_message`` or a built-in sentence."""
+    """Tells when to show the admin's ``slow_spawn_message``; without one, none is ever due."""
 
     def __init__(self, spawner: HubSpawner) -> None:
         self._timeout_s = spawner.start_timeout
         # KubeSpawner 7.0 lacks slow_spawn_message, slow_spawn_message_frequency and slow_spawn_message_threshold.
-        # Without them, the page shows no reminder.
+        self._message = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
-        self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
-        self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
-
-    @property
-    def is_admins(self) -> bool:
-        return bool(self._own)
+        first_s = float(getattr(spawner, "slow_spawn_message_threshold", 0))
+        self._next_s = first_s if self._message and first_s else float("inf")
 
     def is_due(self, elapsed_s: float) -> bool:
         return elapsed_s >= self._next_s
@@ -284,27 +280,16 @@ class _SlowStartReminder:
 
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
-        if self._own:
-            # Fill in {seconds} and {timeout} in the admin's message, as newer versions of KubeSpawner do.
-            return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
-        # gpuspawner's own page has a timer instead of this sentence.
-        return ngettext(
-            "Elapsed: {number} second.",
-            "Elapsed: {number} seconds.",
-            number=int(elapsed_s),
-        )
+        # Fill in {seconds} and {timeout}, as newer versions of KubeSpawner do.
+        return dedent(self._message).format(seconds=int(elapsed_s), timeout=self._timeout_s)
 
 
-def _repeat_last(
-    spawner: HubSpawner, feed: ProgressFeed, *, reminder: _SlowStartReminder | None = None
-) -> ProgressEvent:
-    """Return an event with the last report, followed by a reminder if there is one."""
+def _repeat_last(spawner: HubSpawner, feed: ProgressFeed, *, note: str = "") -> ProgressEvent:
+    """Return an event with the last report, followed by a note if there is one."""
     last = feed.last
-    text = reminder.text(feed.elapsed_s) if reminder else ""
     status = build_status(feed, report=last, timeout_s=float(spawner.start_timeout))
-    note = {"note": text} if reminder and reminder.is_admins else {}
-    message = _build_message(spawner, join_sentences(last.sentence if last else "", text))
-    return {**message, PAGE_MEMBER: {**status, **note}}
+    message = _build_message(spawner, join_sentences(last.sentence if last else "", note))
+    return {**message, PAGE_MEMBER: {**status, "note": note} if note else status}
 
 
 def _build_event(spawner: HubSpawner, feed: ProgressFeed, *, report: Report) -> ProgressEvent:

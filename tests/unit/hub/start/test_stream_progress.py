@@ -111,7 +111,9 @@ async def test_every_event_has_a_message(spawner: GPUSpawner, clock: Clock):
 
 
 @needs_patience
-async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUSpawner, clock: Clock):
+async def test_a_sites_words_of_patience_are_said_again_and_again(spawner: GPUSpawner, clock: Clock):
+    spawner.slow_spawn_message, spawner.slow_spawn_message_threshold = "{seconds} s.", 60
+    spawner.slow_spawn_message_frequency = 5
     following = ProgressFeed(clock=clock)
     following.begin()
     following.publish([WAITING], percent=10)
@@ -120,10 +122,10 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
     clock.now += 61.25
     following.publish([], percent=20)
     assert (await anext(page))["progress"] == 20
-    assert (await anext(page))["message"] == "It waits. Elapsed: 61 seconds."
+    assert (await anext(page))["message"] == "It waits. 61 s."
     clock.now += 5.25
     following.publish([], percent=21)
-    assert (await anext(page))["message"] == "It waits. Elapsed: 66 seconds."
+    assert (await anext(page))["message"] == "It waits. 66 s."
     await page.aclose()
 
 
@@ -268,12 +270,8 @@ async def test_other_choices_reach_an_open_page_once(spawner: GPUSpawner):
 
 
 @needs_patience
-@pytest.mark.parametrize(("own", "note"), [("", None), ("Coffee?", "Coffee?")], ids=["ours", "a site's"])
-async def test_our_own_page_gets_a_sites_words_of_patience_and_no_second_timer(
-    spawner: GPUSpawner, clock: Clock, own: str, note: str | None
-):
-    if own:
-        spawner.slow_spawn_message = own
+async def test_our_own_page_gets_a_sites_words_of_patience(spawner: GPUSpawner, clock: Clock):
+    spawner.slow_spawn_message = "Coffee?"
     following = ProgressFeed(clock=clock)
     following.begin()
     following.publish([QUEUED], percent=10)
@@ -282,7 +280,7 @@ async def test_our_own_page_gets_a_sites_words_of_patience_and_no_second_timer(
     clock.now += 61
     following.publish([], percent=11)
     status = (await anext(page))[PAGE_MEMBER]
-    assert (status["detail"], status["elapsed_s"], status.get("note")) == ("All are in use.", 61.0, note)
+    assert (status["detail"], status["elapsed_s"], status["note"]) == ("All are in use.", 61.0, "Coffee?")
     await page.aclose()
 
 
