@@ -5,5 +5,5 @@ Callers pass an API method of `kubernetes_asyncio` and its arguments. A failed r
 
 - `api_requests`: send a request, read its response, read a list in small pages, ask whether the hub has a right
   (SelfSubjectAccessReview).
-- `pacing`: take turns with other tasks, share a task between callers, back off after a failure.
+- `pacing`: take turns with other tasks, share and cache answers, back off after a failure.
 """

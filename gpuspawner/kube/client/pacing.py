@@ -1,17 +1,19 @@
-"""Helpers for asyncio: take turns with other tasks, share tasks, draw retry delays."""
+"""Helpers for asyncio: take turns with other tasks, share and cache answers, draw retry delays."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
 _T = TypeVar("_T")
 
 SLICE_S = 0.0025
 """Seconds of work after which a task yields to the event loop."""
+MAX_ANSWERS = 4096
+"""Maximum number of answers in one cache; the oldest goes first."""
 
 
 async def take_turns(values: Iterable[_T], *, slice_s: float = SLICE_S) -> AsyncIterator[_T]:
@@ -24,34 +26,68 @@ async def take_turns(values: Iterable[_T], *, slice_s: float = SLICE_S) -> Async
             since = time.perf_counter()
 
 
-class SharedTasks(Generic[_K, _T]):
-    """Runs one task at a time for each key; all callers with the key wait for the same task.
+class Answer(NamedTuple, Generic[_T]):
+    """An answer of the API server.
 
-    A task continues if a caller is cancelled or a caller's wait times out. The timeout of each caller counts from the
-    beginning of the task.
+    :param at: seconds of the clock when the hub asked.
+    :param until: seconds of the clock until which the hub does not ask again.
+    """
+
+    value: _T
+    at: float
+    until: float
+
+
+class CachedAnswers(Generic[_K, _T]):
+    """Keeps the last answer for each key, and sends one request at a time: all callers with the key wait for it.
+
+    A request continues if a caller is cancelled or a caller's wait times out. The timeout of each caller counts from
+    the beginning of the request.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._answers: dict[_K, Answer[_T]] = {}
         self._running: dict[_K, tuple[asyncio.Task[_T], float]] = {}
 
-    async def wait_for(
-        self, key: _K, run: Callable[[], Coroutine[Any, Any, _T]], *, wait_s: float | None = None
-    ) -> _T | None:
-        """Return the result of the task that runs for a key, or None if the task does not end in time.
+    def get(self, key: _K) -> Answer[_T] | None:
+        """Return the last answer for a key, however old it is; None if there is none."""
+        return self._answers.get(key)
 
-        :param key: callers with equal keys share a task.
-        :param run: called to start the task if none is running.
-        :param wait_s: maximum wait in seconds, counted from the beginning of the task; None to wait for the task's end.
+    async def read(
+        self,
+        key: _K,
+        ask: Callable[[], Coroutine[Any, Any, tuple[_T, float]]],
+        *,
+        wait_s: float | None = None,
+        renew: bool = False,
+    ) -> _T | None:
+        """Return the last answer for a key while it holds, else a new one; None if it does not arrive in time.
+
+        :param ask: sends the request, and returns the answer and the seconds for which it holds.
+        :param wait_s: maximum wait in seconds, counted from the beginning of the request; None for no limit.
+        :param renew: whether to ask although the last answer holds.
         """
+        known = self._answers.get(key)
+        if known is not None and self._clock() < known.until and not renew:
+            return known.value
         if key not in self._running:
-            task = asyncio.create_task(run())
+            task = asyncio.create_task(self._ask(key, ask))
             task.add_done_callback(lambda _: self._running.pop(key))
             self._running[key] = task, self._clock()
         task, begun_at = self._running[key]
         left_s = None if wait_s is None else max(0.0, begun_at + wait_s - self._clock())
         done, _ = await asyncio.wait({task}, timeout=left_s)
         return task.result() if done else None
+
+    async def _ask(self, key: _K, ask: Callable[[], Coroutine[Any, Any, tuple[_T, float]]]) -> _T:
+        asked_at = self._clock()
+        value, holds_s = await ask()
+        self._answers.pop(key, None)
+        self._answers[key] = Answer(value, asked_at, self._clock() + holds_s)
+        if len(self._answers) > MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        return value
 
 
 class Backoff:

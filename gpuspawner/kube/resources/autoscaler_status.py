@@ -16,7 +16,7 @@ from kubernetes_asyncio.client import CoreV1Api
 
 from gpuspawner.core.autoscaling.cluster_autoscaler import NodeGrowth, find_node_growth
 from gpuspawner.kube.client.api_requests import APIUnavailableError, is_allowed, read_json
-from gpuspawner.kube.client.pacing import SharedTasks
+from gpuspawner.kube.client.pacing import CachedAnswers
 
 STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
 STATUS_CACHE_S = 30.0
@@ -48,29 +48,27 @@ class NodeGrowthReader:
     ) -> None:
         self._api_client = api_client
         self._timeout_s = timeout_s
-        self._clock = clock
         self._now = now
-        self._growth = NodeGrowth.UNSEEN
-        self._valid_until: float | None = None
-        self._requests: SharedTasks[str, None] = SharedTasks()
+        self._answers: CachedAnswers[str, NodeGrowth] = CachedAnswers(clock=clock)
 
     async def read_growth(self, *, wait_s: float | None = None) -> NodeGrowth:
         """Return whether the node groups may grow; the last answer, or UNSEEN, if there is none in time."""
-        if self._valid_until is None or self._clock() >= self._valid_until:
-            await self._requests.wait_for(STATUS_NAME, self._read, wait_s=wait_s)
-        return self._growth
+        found = await self._answers.read(STATUS_NAME, self._ask, wait_s=wait_s)
+        return self._get_last() if found is None else found
 
-    async def _read(self) -> None:
-        try:
-            self._growth, holds_s = await self._ask()
-        except APIUnavailableError as error:
-            self._growth = NodeGrowth.UNSEEN
-            holds_s = STATUS_ABSENT_S if error.status in _REFUSALS else STATUS_RETRY_S
-        self._valid_until = self._clock() + holds_s
+    def _get_last(self) -> NodeGrowth:
+        last = self._answers.get(STATUS_NAME)
+        return NodeGrowth.UNSEEN if last is None else last.value
 
     async def _ask(self) -> tuple[NodeGrowth, float]:
+        try:
+            return await self._read()
+        except APIUnavailableError as error:
+            return NodeGrowth.UNSEEN, STATUS_ABSENT_S if error.status in _REFUSALS else STATUS_RETRY_S
+
+    async def _read(self) -> tuple[NodeGrowth, float]:
         # Check the hub's right first, because a refused request would appear in the audit log.
-        if self._growth is NodeGrowth.UNSEEN and not await self._may_read():
+        if self._get_last() is NodeGrowth.UNSEEN and not await self._may_read():
             return NodeGrowth.UNSEEN, STATUS_ABSENT_S
         method: Any = CoreV1Api(self._api_client).read_namespaced_config_map
         status = await read_json(method, name=STATUS_NAME, namespace=STATUS_NAMESPACE, _request_timeout=self._timeout_s)

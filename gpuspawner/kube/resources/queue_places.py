@@ -13,11 +13,11 @@ https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_wo
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -33,7 +33,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.scheduler_events import WorkloadState, read_workload_state
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_json
-from gpuspawner.kube.client.pacing import SharedTasks
+from gpuspawner.kube.client.pacing import Answer, CachedAnswers
 
 _VERSIONS = ("v1beta2", "v1beta1")
 """Versions of Kueue's APIs, newest first; Kueue 0.9 and later serve v1beta1."""
@@ -65,6 +65,8 @@ URL's length."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
+_log = logging.getLogger(__name__)
+
 _Positions = Mapping[str, int]
 """Name of a Workload, or uid of its pod → number of Workloads ahead of it in the ClusterQueue."""
 _Workloads = Mapping[str, WorkloadState | None]
@@ -81,18 +83,7 @@ class _LocalQueue(NamedTuple):
     cluster_queue: str = ""
 
 
-@dataclass(slots=True)
-class _CachedRead:
-    """The cached result of the last request of one kind, such as a LocalQueue's positions.
-
-    :param value: result of the last request; None if the API server gave no usable answer or no request has ended.
-    :param at: seconds of the clock at which the request ended.
-    :param until: seconds of the clock until which the result is reused.
-    """
-
-    value: Any = None
-    at: float = float("-inf")
-    until: float = float("-inf")
+_UNKNOWN: Answer[Any] = Answer(None, at=float("-inf"), until=float("-inf"))
 
 
 class QueuePlaces:
@@ -113,10 +104,9 @@ class QueuePlaces:
         self._timeout_s = timeout_s
         self._clock = clock
         self._now = now
-        self._reads: dict[tuple[str, ...], _CachedRead] = {}
+        self._answers: CachedAnswers[tuple[str, ...], Any] = CachedAnswers(clock=clock)
         self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """Namespace → uid of a pod → seconds of the clock at the last call of :meth:`find_place` for the pod."""
-        self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
@@ -197,20 +187,20 @@ class QueuePlaces:
         found: _Positions | None = (await self._read(("positions", namespace, queue), ask, wait_s=wait_s)).value
         return found
 
-    async def _read_waiting(self, cluster_queue: str, *, wait_s: float | None) -> _CachedRead:
+    async def _read_waiting(self, cluster_queue: str, *, wait_s: float | None) -> Answer[Any]:
         async def ask() -> tuple[int, ...]:
             return _parse_priorities(await self._get(_WAITING_PATH, {"queue": cluster_queue}))
 
         return await self._read(("waiting", cluster_queue), ask, wait_s=wait_s)
 
-    async def _read_list(self, plural: str, *, wait_s: float | None) -> _CachedRead:
+    async def _read_list(self, plural: str, *, wait_s: float | None) -> Answer[Any]:
         async def ask() -> list[dict[str, object]]:
             return _list_items(await self._get(_CLUSTER_LIST_PATH, {"plural": plural}))
 
         kept_s = QUEUE_CACHE_S if plural == _CLUSTER_QUEUES else QUEUE_SETUP_CACHE_S
         return await self._read(("list", plural), ask, wait_s=wait_s, kept_s=kept_s)
 
-    async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
+    async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> Answer[Any]:
         async def ask() -> _LocalQueue:
             # Send a list request: an empty list means that the queue is missing, and 404 that the API is missing. A
             # get request would return 404 in both cases.
@@ -223,10 +213,10 @@ class QueuePlaces:
     async def _read_workloads(self, namespace: str, uid: str, *, wait_s: float | None) -> _Workloads:
         self._asked_at[namespace][uid] = self._clock()
         key = ("workloads", namespace)
-        known = self._reads.setdefault(key, _CachedRead())
-        if known.value is not None and uid not in known.value:
-            known.until = min(known.until, known.at + NEW_POD_S)
-        found = await self._read(key, partial(self._ask_workloads, namespace), wait_s=wait_s)
+        known = self._answers.get(key) or _UNKNOWN
+        lacks_pod = known.value is not None and uid not in known.value
+        renew = lacks_pod and self._clock() >= known.at + NEW_POD_S
+        found = await self._read(key, partial(self._ask_workloads, namespace), wait_s=wait_s, renew=renew)
         return found.value or {}
 
     async def _ask_workloads(self, namespace: str) -> _Workloads:
@@ -250,22 +240,11 @@ class QueuePlaces:
         *,
         wait_s: float | None,
         kept_s: float = QUEUE_CACHE_S,
-    ) -> _CachedRead:
-        known = self._reads.setdefault(key, _CachedRead())
-        if self._clock() >= known.until:
-            await self._requests.wait_for(key, partial(self._update, known, ask, kept_s=kept_s), wait_s=wait_s)
-        is_stale = self._clock() - known.at > _MAX_CACHE_TIMES * kept_s
-        return _CachedRead() if is_stale else known
-
-    async def _update(self, known: _CachedRead, ask: Callable[[], Awaitable[Any]], *, kept_s: float) -> None:
-        try:
-            value = await ask()
-        except APIUnavailableError as error:
-            value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
-        finally:
-            # Delay the next request even after an unexpected error.
-            known.until = self._clock() + kept_s
-        known.value, known.at = value, self._clock()
+        renew: bool = False,
+    ) -> Answer[Any]:
+        await self._answers.read(key, partial(_try, ask, kept_s=kept_s), wait_s=wait_s, renew=renew)
+        known = self._answers.get(key) or _UNKNOWN
+        return _UNKNOWN if self._clock() - known.at > _MAX_CACHE_TIMES * kept_s else known
 
     async def _get(self, path: str, names: Mapping[str, str], *, query: Mapping[str, str] | None = None) -> object:
         parameters = list((query or {}).items())
@@ -288,6 +267,16 @@ class QueuePlaces:
             auth_settings=["BearerToken"],
         )
         return await read_json(method, _request_timeout=self._timeout_s)
+
+
+async def _try(ask: Callable[[], Awaitable[Any]], *, kept_s: float) -> tuple[Any, float]:
+    try:
+        return await ask(), kept_s
+    except APIUnavailableError as error:
+        return None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
+    except Exception:  # noqa: BLE001  # a strange answer must neither fail a form nor be asked for at once again
+        _log.exception("Kueue's answer cannot be read")
+        return None, QUEUE_CACHE_S
 
 
 def _list_items(answer: object) -> list[dict[str, object]]:

@@ -6,16 +6,17 @@ pod. Simultaneous callers for the same namespace share one request.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.usage import RemainingQuota, read_remaining_quota
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, CoreAPI, read_json
-from gpuspawner.kube.client.pacing import SharedTasks
+from gpuspawner.kube.client.pacing import CachedAnswers
 
 QUOTA_CACHE_S = 3.0
 LIMIT_RANGE_CACHE_S = 60.0
@@ -26,64 +27,44 @@ QUOTA_DENIED_S = 60.0
 """Seconds until the next request after HTTP status 403. This is longer than :data:`QUOTA_RETRY_S`, because each refused
 request appears in the API server's audit log."""
 _TIMEOUT_S = 3.0
-_MAX_CACHED = 4096
 
 _T = TypeVar("_T")
 
 
-class _CachedAnswer(NamedTuple, Generic[_T]):
-    """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
-
-    :param value: the result; None if the request failed.
-    :param at: seconds of the clock when the hub sent the request; for a failed request, when it failed.
-    :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
-    """
-
-    value: _T | None
-    at: float
-    holds_s: float | None = None
-
-
 class _NamespaceReader(Generic[_T]):
-    """Lists the objects of one kind in a namespace, and caches the result."""
+    """Lists the objects of one kind in a namespace, and caches the result.
+
+    :param holds_s: seconds for which the hub reuses a result.
+    """
 
     def __init__(
         self,
         method: APIMethod,
         read: Callable[[object], _T],
         *,
+        holds_s: float,
         timeout_s: float,
         clock: Callable[[], float],
     ) -> None:
         self._method = method
         self._read = read
+        self._holds_s = holds_s
         self._timeout_s = timeout_s
         self._clock = clock
-        self._known: dict[str, _CachedAnswer[_T]] = {}
-        self._requests: SharedTasks[str, _CachedAnswer[_T]] = SharedTasks()
+        self._answers: CachedAnswers[str, _T | None] = CachedAnswers(clock=clock)
 
-    async def get(self, namespace: str, *, max_age_s: float, wait_s: float | None) -> _T | None:
-        known = self._known.get(namespace)
-        if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
-            return known.value
-        found = await self._requests.wait_for(namespace, partial(self._ask, namespace), wait_s=wait_s)
-        return None if found is None else found.value
+    async def get(self, namespace: str, *, wait_s: float | None, max_age_s: float = math.inf) -> _T | None:
+        known = self._answers.get(namespace)
+        # After a failed request, no caller gets a new answer earlier than another.
+        is_old = known is not None and known.value is not None and self._clock() - known.at >= max_age_s
+        return await self._answers.read(namespace, partial(self._ask, namespace), wait_s=wait_s, renew=is_old)
 
-    async def _ask(self, namespace: str) -> _CachedAnswer[_T]:
-        asked_at = self._clock()
+    async def _ask(self, namespace: str) -> tuple[_T | None, float]:
         try:
-            found = _CachedAnswer[_T](await self._list(namespace), asked_at)
+            answer = await read_json(self._method, namespace=namespace, _request_timeout=self._timeout_s)
         except APIUnavailableError as error:
-            holds_s = QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
-            found = _CachedAnswer[_T](None, self._clock(), holds_s)
-        if len(self._known) >= _MAX_CACHED:
-            self._known.clear()
-        self._known[namespace] = found
-        return found
-
-    async def _list(self, namespace: str) -> _T:
-        answer = await read_json(self._method, namespace=namespace, _request_timeout=self._timeout_s)
-        return self._read(as_dict(answer).get("items"))
+            return None, QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
+        return self._read(as_dict(answer).get("items")), self._holds_s
 
 
 class ResourceQuotas:
@@ -92,8 +73,9 @@ class ResourceQuotas:
     def __init__(
         self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        method = api.list_namespaced_resource_quota
         self._reader = _NamespaceReader(
-            api.list_namespaced_resource_quota, read_remaining_quota, timeout_s=timeout_s, clock=clock
+            method, read_remaining_quota, holds_s=QUOTA_CACHE_S, timeout_s=timeout_s, clock=clock
         )
 
     async def read_remaining(
@@ -114,11 +96,12 @@ class LimitRanges:
     def __init__(
         self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._reader = _NamespaceReader(api.list_namespaced_limit_range, as_dicts, timeout_s=timeout_s, clock=clock)
+        method = api.list_namespaced_limit_range
+        self._reader = _NamespaceReader(method, as_dicts, holds_s=LIMIT_RANGE_CACHE_S, timeout_s=timeout_s, clock=clock)
 
     async def read(self, namespace: str, *, wait_s: float | None = None) -> Sequence[object]:
         """Return the LimitRanges (v1) of a namespace as JSON; an empty tuple if the hub cannot read them in time.
 
         :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
-        return await self._reader.get(namespace, max_age_s=LIMIT_RANGE_CACHE_S, wait_s=wait_s) or ()
+        return await self._reader.get(namespace, wait_s=wait_s) or ()

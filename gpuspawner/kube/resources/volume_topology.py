@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
@@ -34,7 +33,7 @@ from gpuspawner.core.cluster.volumes import (
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIUnavailableError, CoreAPI, read_json
-from gpuspawner.kube.client.pacing import SharedTasks
+from gpuspawner.kube.client.pacing import CachedAnswers
 from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
 from gpuspawner.kube.watch.watch_loop import WatchLoop
 
@@ -44,7 +43,6 @@ VOLUME_RETRY_S = 5.0
 short time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
 VOLUME_UNANSWERED_S = 10.0
 """Seconds until the hub asks again about a claim if the API server has not answered in time."""
-_MAX_CACHED = 4096
 
 STORAGE_GROUP = "storage.k8s.io"
 CSI_NODES, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS = "csinodes", "persistentvolumes", "volumeattachments"
@@ -89,10 +87,8 @@ class VolumeTopology:
     def __init__(self, api: CoreAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._timeout_s = timeout_s
-        self._clock = clock
-        self._cache: OrderedDict[tuple[str, str], tuple[float, _VolumePlacement]] = OrderedDict()
-        """(namespace, name) of a claim → (time of ``clock`` until which the result is cached, result)."""
-        self._requests: SharedTasks[tuple[str, str], _VolumePlacement] = SharedTasks()
+        self._answers: CachedAnswers[tuple[str, str], _VolumePlacement] = CachedAnswers(clock=clock)
+        """Answers by namespace and name of a claim."""
 
     async def resolve_claims(
         self,
@@ -130,30 +126,21 @@ class VolumeTopology:
     async def _get_placement(
         self, key: tuple[str, str], *, new_claims: Collection[str] | None, wait_s: float | None
     ) -> _VolumePlacement:
-        found = await self._get_known(key, is_created=new_claims is None, wait_s=wait_s)
+        known = self._answers.get(key)
+        is_created = new_claims is None and known is not None and known.value is _ABSENT
+        found = await self._answers.read(key, partial(self._ask, *key), wait_s=wait_s, renew=is_created)
+        if found is None:
+            return _VolumePlacement(undecided=_UNREADABLE)
         is_new = key[1] in (new_claims or ())
         return _VolumePlacement(undecided=_MISSING) if found is _ABSENT and not is_new else found
 
-    async def _get_known(self, key: tuple[str, str], *, is_created: bool, wait_s: float | None) -> _VolumePlacement:
-        now = self._clock()
-        until, known = self._cache.get(key, (now, _ABSENT))
-        if now < until and not (is_created and known is _ABSENT):
-            return known
-        found = await self._requests.wait_for(key, partial(self._ask, *key), wait_s=wait_s)
-        return _VolumePlacement(undecided=_UNREADABLE) if found is None else found
-
-    async def _ask(self, namespace: str, claim: str) -> _VolumePlacement:
+    async def _ask(self, namespace: str, claim: str) -> tuple[_VolumePlacement, float]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 placement = await self._find(namespace, claim)
         except TimeoutError:
-            placement = _VolumePlacement(undecided=_UNREADABLE, kept_s=VOLUME_UNANSWERED_S)
-        key = (namespace, claim)
-        self._cache[key] = (self._clock() + placement.kept_s, placement)
-        self._cache.move_to_end(key)
-        if len(self._cache) > _MAX_CACHED:
-            self._cache.popitem(last=False)
-        return placement
+            return _VolumePlacement(undecided=_UNREADABLE), VOLUME_UNANSWERED_S
+        return placement, placement.kept_s
 
     async def _find(self, namespace: str, claim: str) -> _VolumePlacement:
         try:
