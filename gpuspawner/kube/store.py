@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import random as random_numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -65,18 +64,16 @@ STALE_AFTER_S = 45.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreTiming:
-    """Timeouts, retry delays and sources of time and randomness.
+    """Timeouts, retry delays and the source of time.
 
     :param first_sync_timeout_s: for this many seconds after the first call of :meth:`ClusterStore.read_inventory`, all
         callers of the method wait until the first lists have succeeded or failed.
-    :param random: returns a random number of at least 0 and below 1.
     """
 
     first_sync_timeout_s: float = 3.0
     timing: WatchTiming = field(default_factory=WatchTiming)
     pauses: RetryDelays = field(default_factory=RetryDelays)
     clock: Callable[[], float] = time.monotonic
-    random: Callable[[], float] = random_numbers.random
 
 
 class ClusterStore:
@@ -184,7 +181,6 @@ class ClusterStore:
             description,
             find_missing_verb=partial(find_missing_verb, client, resource, timeout_s=pace.timing.answer_s, group=group),
             pauses=pace.pauses,
-            random=pace.random,
             on_change=self._note_change,
         )
         self._watch_loops.append((resource, watch_loop))
@@ -243,7 +239,6 @@ class ClusterStore:
             confirm=watch_loop.confirm,
             timing=timing,
             clock=self._clock,
-            random=self._pace.random,
         )
         return asyncio.create_task(watch_loop.run(watch))
 

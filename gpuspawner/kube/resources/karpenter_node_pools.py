@@ -22,6 +22,8 @@ from gpuspawner.kube.client.api_requests import NOT_SERVED, APIUnavailableError,
 KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "nodepools"
 
 NODE_POOLS_INTERVAL_S = 10.0
+NODE_POOLS_ABSENT_S = 60.0
+"""Seconds between two lists while there are no NodePools or the hub may not list them."""
 NODE_POOLS_MAX_AGE_S = 90.0
 """If the hub last listed the NodePools more than this many seconds ago, the NodePools count as unknown."""
 
@@ -35,7 +37,6 @@ class KarpenterNodePools:
     """Lists Karpenter's NodePools repeatedly and keeps the last list.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
-    :param absent_s: seconds between two lists while there are no NodePools or the hub may not list them.
     """
 
     def __init__(
@@ -43,8 +44,6 @@ class KarpenterNodePools:
         api_client: Any,
         *,
         clock: Callable[[], float],
-        every_s: float = NODE_POOLS_INTERVAL_S,
-        absent_s: float = 60.0,
         answer_s: float = 10.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -54,8 +53,6 @@ class KarpenterNodePools:
         """Number of changes of the NodePools so far."""
         self._api_client = api_client
         self._clock = clock
-        self._every_s = every_s
-        self._absent_s = absent_s
         self._answer_s = answer_s
         self._sleep = sleep
         self._read_at = 0.0
@@ -73,10 +70,10 @@ class KarpenterNodePools:
                 pause_s = await self._read()
             except APIUnavailableError as error:
                 _log.debug("Capacity: NodePools could not be read: %s", error)
-                pause_s = self._every_s
+                pause_s = NODE_POOLS_INTERVAL_S
             except Exception as error:  # noqa: BLE001  # no answer of a server may end the loop
                 _log.warning("Capacity: NodePools could not be read: %s", type(error).__name__)
-                pause_s = self._absent_s
+                pause_s = NODE_POOLS_ABSENT_S
             self.first_attempt.set()
             await self._sleep(pause_s)
 
@@ -118,7 +115,7 @@ class KarpenterNodePools:
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
         # If the NodePools were known until now (is_lost), retry soon: the API server may have just started. It then
         # denies all rights for a short time.
-        return self._every_s if scalable_pools or is_lost else self._absent_s
+        return NODE_POOLS_INTERVAL_S if scalable_pools or is_lost else NODE_POOLS_ABSENT_S
 
 
 def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:

@@ -43,13 +43,11 @@ class _NamespaceReader(Generic[_T]):
         read: Callable[[object], _T],
         *,
         holds_s: float,
-        timeout_s: float,
         clock: Callable[[], float],
     ) -> None:
         self._method = method
         self._read = read
         self._holds_s = holds_s
-        self._timeout_s = timeout_s
         self._clock = clock
         self._answers: CachedAnswers[str, _T | None] = CachedAnswers(clock=clock)
 
@@ -61,7 +59,7 @@ class _NamespaceReader(Generic[_T]):
 
     async def _ask(self, namespace: str) -> tuple[_T | None, float]:
         try:
-            answer = await read_json(self._method, namespace=namespace, _request_timeout=self._timeout_s)
+            answer = await read_json(self._method, namespace=namespace, _request_timeout=_TIMEOUT_S)
         except APIUnavailableError as error:
             return None, QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
         return self._read(as_dict(answer).get("items")), self._holds_s
@@ -70,13 +68,9 @@ class _NamespaceReader(Generic[_T]):
 class ResourceQuotas:
     """Reads and caches how much the ResourceQuotas of each namespace leave for new pods."""
 
-    def __init__(
-        self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, api: CoreAPI, *, clock: Callable[[], float] = time.monotonic) -> None:
         method = api.list_namespaced_resource_quota
-        self._reader = _NamespaceReader(
-            method, read_remaining_quota, holds_s=QUOTA_CACHE_S, timeout_s=timeout_s, clock=clock
-        )
+        self._reader = _NamespaceReader(method, read_remaining_quota, holds_s=QUOTA_CACHE_S, clock=clock)
 
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
@@ -93,11 +87,9 @@ class ResourceQuotas:
 class LimitRanges:
     """Reads the LimitRanges of each namespace, and caches them for :data:`LIMIT_RANGE_CACHE_S` seconds."""
 
-    def __init__(
-        self, api: CoreAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, api: CoreAPI, *, clock: Callable[[], float] = time.monotonic) -> None:
         method = api.list_namespaced_limit_range
-        self._reader = _NamespaceReader(method, as_dicts, holds_s=LIMIT_RANGE_CACHE_S, timeout_s=timeout_s, clock=clock)
+        self._reader = _NamespaceReader(method, as_dicts, holds_s=LIMIT_RANGE_CACHE_S, clock=clock)
 
     async def read(self, namespace: str, *, wait_s: float | None = None) -> Sequence[object]:
         """Return the LimitRanges (v1) of a namespace as JSON; an empty tuple if the hub cannot read them in time.

@@ -6,6 +6,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 from __future__ import annotations
 
 import asyncio
+import random as random_numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -137,7 +138,7 @@ class Watch:
         confirm: Callable[[float], None],
         timing: WatchTiming,
         clock: Callable[[], float],
-        random: Callable[[], float],
+        random: Callable[[], float] = random_numbers.random,
     ) -> None:
         self._resource = resource
         self._cache = cache

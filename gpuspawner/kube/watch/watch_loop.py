@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random as random_numbers
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -89,7 +90,7 @@ class WatchLoop:
         *,
         find_missing_verb: Callable[[], Awaitable[str]],
         pauses: RetryDelays,
-        random: Callable[[], float],
+        random: Callable[[], float] = random_numbers.random,
         on_change: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

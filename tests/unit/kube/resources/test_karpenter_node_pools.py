@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.kube.resources.karpenter_node_pools import NODE_POOLS_MAX_AGE_S, KarpenterNodePools
+from gpuspawner.kube.resources.karpenter_node_pools import (
+    NODE_POOLS_ABSENT_S,
+    NODE_POOLS_INTERVAL_S,
+    NODE_POOLS_MAX_AGE_S,
+    KarpenterNodePools,
+)
 from tests.unit.kube.watch_server import NODE_POOLS as PATH
 from tests.unit.kube.watch_server import REVIEWS, WatchServer, eventually, node_pool
 
 VERSION = "/apis/karpenter.sh/v1"
-EVERY_S, ABSENT_S = 10.0, 60.0
 
 
 class Steps:
@@ -61,8 +65,6 @@ async def read(cluster_api: CoreV1Api, steps: Steps) -> AsyncIterator[Reading]:
         found = KarpenterNodePools(
             cluster_api.api_client,
             clock=steps.clock,
-            every_s=EVERY_S,
-            absent_s=ABSENT_S,
             answer_s=5,
             sleep=steps.sleep,
         )
@@ -90,7 +92,7 @@ async def test_all_pages_are_read_and_read_again(cluster: WatchServer, read: Rea
         cluster.delete(PATH, node_pool(f"p{number}"))
     cluster.put(PATH, node_pool("new"))
     await steps.go_on()
-    assert (names(found), steps.asked, found.generation) == (["new"], [EVERY_S, EVERY_S], 2)
+    assert (names(found), steps.asked, found.generation) == (["new"], [NODE_POOLS_INTERVAL_S, NODE_POOLS_INTERVAL_S], 2)
 
 
 def asked(cluster: WatchServer) -> list[str]:
@@ -114,7 +116,11 @@ async def test_without_the_right_nothing_is_listed_and_only_what_is_not_served_i
     cluster.status = {} if is_there else {VERSION: 404}
     cluster.put(PATH, node_pool("p"))
     found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None if is_there else [], True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (
+        None if is_there else [],
+        True,
+        [NODE_POOLS_ABSENT_S],
+    )
     assert PATH not in asked(cluster)
 
 
@@ -132,15 +138,15 @@ async def test_a_right_that_is_taken_away_is_noticed(cluster: WatchServer, read:
     found = await read()
     cluster.denied = {("list", "nodepools")}
     await steps.go_on()
-    assert (names(found), steps.asked, found.generation) == (None, [EVERY_S, EVERY_S], 2)
+    assert (names(found), steps.asked, found.generation) == (None, [NODE_POOLS_INTERVAL_S, NODE_POOLS_INTERVAL_S], 2)
     await steps.go_on()
-    assert steps.asked == [EVERY_S, EVERY_S, ABSENT_S]
+    assert steps.asked == [NODE_POOLS_INTERVAL_S, NODE_POOLS_INTERVAL_S, NODE_POOLS_ABSENT_S]
 
 
 async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: Reading, steps: Steps):
     cluster.status = {VERSION: 404, PATH: 404}
     found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == ([], True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == ([], True, [NODE_POOLS_ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [403, 404])
@@ -149,14 +155,14 @@ async def test_node_pools_that_are_served_and_refused_are_unknown(
 ):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [ABSENT_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [NODE_POOLS_ABSENT_S])
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
 async def test_a_list_that_fails_leaves_it_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [EVERY_S])
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [NODE_POOLS_INTERVAL_S])
 
 
 @pytest.mark.parametrize("body", ["", "no JSON", "[]", '{"items": []}'])
@@ -180,7 +186,7 @@ async def test_node_pools_are_kept_for_a_while(cluster: WatchServer, read: Readi
     found = await read()
     cluster.status[PATH] = status
     kept = []
-    for _ in range(int(NODE_POOLS_MAX_AGE_S / EVERY_S)):
+    for _ in range(int(NODE_POOLS_MAX_AGE_S / NODE_POOLS_INTERVAL_S)):
         await steps.go_on()
         kept.append(names(found))
     assert kept == [["p"]] * 9
@@ -195,7 +201,7 @@ async def test_a_karpenter_that_is_removed_is_noticed(cluster: WatchServer, read
     found = await read()
     cluster.status = {VERSION: 404, PATH: 404}
     await steps.go_on()
-    assert (names(found), steps.asked) == ([], [EVERY_S, ABSENT_S])
+    assert (names(found), steps.asked) == ([], [NODE_POOLS_INTERVAL_S, NODE_POOLS_ABSENT_S])
 
 
 async def test_a_hanging_api_server_holds_up_no_request(cluster: WatchServer, cluster_api: CoreV1Api, steps: Steps):
