@@ -1,6 +1,6 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 8;
+const VERSION = 9;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
@@ -80,7 +80,7 @@ export function barOf({ total, free, healthy }) {
 /** Show a GPU type's counts in its row, in words and with a bar, as a refresh has told them. */
 function showCounts(root, gpu) {
   const text = rowOf(root, "gpu", gpu.slug)?.querySelector(".gs-free");
-  if (!text || gpu.capacity_text === undefined) return;
+  if (!text) return;
   const counts = text.parentElement;
   write(text, gpu.capacity_text);
   const widths = barOf(gpu);
@@ -97,33 +97,18 @@ function showCounts(root, gpu) {
   else if (gpu.details_text) counts.append(" ", made("span", { className: "gs-details", textContent: gpu.details_text }));
 }
 
-/**
- * What a JSON island says, or an answer to a refresh. Of things alike it holds a table, names once and rows without: a
- * list of objects in here. Of a row that has not changed an answer has the slug only.
- */
-export function readIsland(text) {
-  const named = (names, row) => Object.fromEntries(names.map((name, at) => [name, row[at]]));
-  const objects = ({ names, rows }) => rows.map((row) => (typeof row === "string" ? { slug: row } : named(names, row)));
-  return JSON.parse(text, (_, value) => (value?.rows ? objects(value) : value));
-}
-
 /** The JSON island of the page, undefined where it has none that this script can read. */
 function islandOf(page) {
-  const data = readIsland(page.getElementById("gpuspawner-data")?.textContent || "{}");
+  const data = JSON.parse(page.getElementById("gpuspawner-data")?.textContent || "{}");
   return data.version === VERSION ? data : undefined;
 }
 
-/** Take over what an answer says; what is not in it has not changed since the last one. */
+/** Take over what an answer says. */
 export function renew(data, news) {
-  if (news.gpus) data.gpus.forEach((gpu) => Object.assign(gpu, bySlug(news.gpus, gpu.slug) ?? GONE));
-  data.presets.forEach((preset) => {
-    const { outlook = preset.outlook } = news.presets ? bySlug(news.presets, preset.slug) ?? { outlook: null } : {};
-    preset.outlook = outlook;
-  });
-  data.images.forEach((image) => Object.assign(image, bySlug(news.images ?? [], image.slug)));
-  for (const name of ["custom_image", "values", "verdict", "capacity_notice"]) {
-    if (name in news) data[name] = news[name];
-  }
+  data.gpus.forEach((gpu) => Object.assign(gpu, bySlug(news.gpus, gpu.slug) ?? GONE));
+  data.presets.forEach((preset) => { preset.outlook = bySlug(news.presets, preset.slug)?.outlook ?? null; });
+  data.images.forEach((image) => Object.assign(image, bySlug(news.images, image.slug)));
+  for (const name of ["custom_image", "values", "verdict", "capacity_notice"]) data[name] = news[name];
 }
 
 /** Ask the hub something, whose answer is never an old one. */
@@ -131,7 +116,7 @@ function request(address, options) {
   return fetch(address, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS), ...options });
 }
 
-/** Ask this address of the hub's what is new for these values since the data with this tag. */
+/** Ask this address of the hub's what it has for these values, if that is not the data with this tag. */
 function askServer(address, sent, tag) {
   // Without the query: one on this address would start a server.
   return request(address, {
@@ -264,9 +249,9 @@ function keepLive(root, data, form) {
     try {
       answer = await askServer(form.address, { ...sentValues(form.read(), data), ...form.sent?.() }, tag);
       const isNew = answer.ok && answer.headers.get("Content-Type")?.startsWith("application/json");
-      const news = isNew ? readIsland(await answer.text()) : { version: VERSION };
+      const news = isNew ? await answer.json() : undefined;
       if (!isNew && answer.status !== 304) throw new Error(`status ${answer.status}`);
-      if (news.version !== VERSION) return false;
+      if (news && news.version !== VERSION) return false;
       take(news, answer.headers);
     } catch (error) {
       form.noData(answer ?? error); // which finds out what it means
@@ -281,11 +266,13 @@ function keepLive(root, data, form) {
 
   function take(news, headers) {
     const age = headers.get("Gpuspawner-Age");
-    renew(data, news);
     [tag, since, data.age_s] = [headers.get("ETag"), Date.now(), age === null ? null : Number(age)];
-    answered = JSON.stringify(sentValues(data.values, data));
-    data.gpus.forEach((gpu) => showCounts(root, gpu));
-    data.news = news; // for parts that show more of it
+    if (news) {
+      renew(data, news);
+      answered = JSON.stringify(sentValues(data.values, data));
+      data.gpus.forEach((gpu) => showCounts(root, gpu));
+      data.news = news; // for parts that show more of it
+    }
     refresh();
   }
 

@@ -42,7 +42,7 @@ parts.push((root, data, { find, read, update, complain }) => {
   function renew() {
     if (news === data.news) return false;
     ({ news } = data);
-    if ("policy" in news) data.policy = news.policy;
+    data.policy = news.policy;
     AMOUNTS.forEach((name) => { if (data[name]) Object.assign(data[name], news[name]); });
     data.gpus.forEach(showLimits);
     const before = left;

@@ -67,10 +67,8 @@ parts.push((root, data, form) => {
   function renew() {
     if (news === data.news) return;
     ({ news } = data);
-    if (!news.profiles) return;
     cards.forEach((card) => {
       const fresh = bySlug(news.profiles, card.dataset.profile);
-      if (fresh && !fresh.fields) return; // as it was
       told.set(card, fresh ? toldFor(fresh) : GONE_PROFILE);
     });
   }

@@ -25,7 +25,7 @@ from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.hub.form.refresh import FormUpdates, build_answer
+from gpuspawner.hub.form.refresh import build_answer, compute_tag
 from gpuspawner.hub.form.rendering import render
 
 OURS = "ours"
@@ -48,7 +48,6 @@ class Site:
     sent: list[tuple[float, dict[str, str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._updates = FormUpdates()
         self._offered, self._inventory = offer.catalog(), offer.inventory()
 
     def address(self, name: str) -> str:
@@ -63,9 +62,9 @@ class Site:
         choice = request.headers.get("Gpuspawner-Choice")
         view = self._view(None if choice is None else json.loads(choice))
         if choice is None:
-            shown = replace(view, tag=self._updates.remember(view))
+            shown = replace(view, tag=compute_tag(view))
             return _page(await _spawn_page(name, render(shown)))
-        status, headers, body = build_answer(view, sent=request.headers, updates=self._updates, again_s=10)
+        status, headers, body = build_answer(view, sent=request.headers, again_s=10)
         return web.Response(status=status, headers=headers, body=body or None)
 
     async def take(self, request: web.Request) -> web.StreamResponse:

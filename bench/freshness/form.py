@@ -65,8 +65,7 @@ class Form:
 def row_of_type(page: str) -> str:
     """Return the id that the radio button of the measured type has in a page with its script."""
     island = ISLAND.search(page)
-    gpus = json.loads(island.group(1))["gpus"] if island else {"names": ["slug"], "rows": []}
-    slugs = [row[gpus["names"].index("slug")] for row in gpus["rows"]]
+    slugs = [gpu["slug"] for gpu in json.loads(island.group(1))["gpus"]] if island else []
     if TYPE not in slugs:
         raise DevclusterError(f"the form does not offer {TYPE}, but {slugs}")
     return f"gpuspawner-gpu-{slugs.index(TYPE) + 1}"

@@ -45,7 +45,7 @@ from gpuspawner.hub.errors import (
 )
 from gpuspawner.hub.form.live import build_page
 from gpuspawner.hub.form.profiles import ProfileCards, load_profiles, shows_cards
-from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
+from gpuspawner.hub.form.refresh import RefreshPace, answer_refresh, compute_tag
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner import private_api
@@ -92,7 +92,6 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     offer_factory = OfferFactory(override_checks.parse_settings)
     admin_warnings = AdminWarnings()
-    form_updates = FormUpdates()
     refresh_pace = RefreshPace()
     admission = AdmissionService()
     cards = ProfileCards()
@@ -148,10 +147,10 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
         self.kept_profiles = spawner.kept_profiles
         view = await build_page(spawner, loaded, offer=offer, allowance=allowance, request=request)
         if is_refresh:
-            answer_refresh(request.refresh, view, updates=self.form_updates, pace=self.refresh_pace)
+            answer_refresh(request.refresh, view, pace=self.refresh_pace)
         scope = spawner._make_warning_scope()
         warnings = self.admin_warnings.build_view(offer, scope) if context.is_viewer_admin() else None
-        view = replace(view, flags=warnings, tag=self.form_updates.remember(view))
+        view = replace(view, flags=warnings, tag=compute_tag(view))
         return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
     @observe("handler")

@@ -11,14 +11,12 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form import build
+from gpuspawner.core.form.encoding import encode_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.form.views import FormView
 from gpuspawner.core.policy.allowance import Allowance
 
 SCHEMA = json.loads((data_dir("templates") / "island.schema.json").read_text(encoding="utf-8"))
-
-TABLES = {"images": "image", "gpus": "gpu", "presets": "preset"}
-"""Member of an island that is a table → the schema's definition of what is in it."""
 
 
 def faults(value: object, part: str = "") -> list[str]:
@@ -27,20 +25,9 @@ def faults(value: object, part: str = "") -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(value)]
 
 
-def tabled(things: list[dict[str, Any]], part: str) -> dict[str, Any]:
-    """Return the table of things of one kind, named as the schema's definition of one of them."""
-    names = list(SCHEMA["$defs"][part]["properties"])
-    return {"names": names, "rows": [[each[name] for name in names] for each in things]}
-
-
-def things(table: Any) -> list[dict[str, Any]]:
-    """Return what a table of an island is about, as the page's script makes it of the table."""
-    return [dict(zip(table["names"], row, strict=True)) for row in table["rows"]]
-
-
 def island_of(view: FormView) -> Any:
     """Return what the page's script gets of a view."""
-    return json.loads(json.dumps(build.encode_view(view), allow_nan=False))
+    return json.loads(json.dumps(encode_view(view), allow_nan=False))
 
 
 def build_view(

@@ -5,8 +5,8 @@ makes no decisions: `core.policy` decides what a user may have, and `core.verdic
 
 - ``views`` declares the view: start reading here. ``cache`` keeps parts of it for all users.
 - ``fields`` fills in the form's fields from saved user options or a submitted form with errors.
-- ``build`` builds the view, and encodes the part of it that form.js reads.
-- ``refresh`` encodes the part of it that may change while the form is open.
+- ``build`` builds the view.
+- ``encoding`` encodes the part of it that form.js reads.
 - ``policy`` applies one user's limits and denials to images, GPU types and presets, and builds the cards of presets.
 - ``wording`` describes GPU types, the user's choice and changes of it as text.
 """

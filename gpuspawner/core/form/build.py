@@ -1,10 +1,9 @@
-"""Builds the view of the form for one user, and converts the part that form.js reads to values that JSON can hold."""
+"""Builds the view of the form for one user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 
 from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
 from gpuspawner.core.catalog.model import Catalog, GPUType, ScaleUp, UnitKind
@@ -34,16 +33,11 @@ from gpuspawner.core.form.views import (
     AlternativeView,
     ChoiceFieldView,
     ChoiceView,
-    CustomImageView,
     FormView,
     GPUTypeState,
     GPUTypeView,
-    ImageView,
-    NumberView,
     PolicyView,
-    PresetView,
     ProfileView,
-    TimeView,
     VendorView,
     VerdictView,
     build_number_view,
@@ -62,7 +56,6 @@ from gpuspawner.core.form.wording import (
 )
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.field_definitions import (
-    AMOUNT_FIELDS,
     CLOSED_CHOICES,
     CPU,
     CUSTOM_IMAGE,
@@ -74,7 +67,6 @@ from gpuspawner.core.request.field_definitions import (
     RUN_TIME,
     SHARED_MEMORY,
 )
-from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.options import PROFILE, START_PRESET
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
@@ -198,19 +190,10 @@ UNIT_TEXTS = {
 _SLICE_TEXT = gettext_lazy("GPU slice")
 """Name of a slice in the form if it is not NVIDIA's, such as a partition of AMD's."""
 
-GPU_COLUMNS = (
-    *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
-    *("state", "reason", "shapes", "largest_shapes", "scales", "new_nodes", "longest_text", "share"),
-)
-"""Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _CARD_FIELDS = frozenset({START_PRESET, "preset", PROFILE})
 """Fields of cards. An error or notice about any other field opens the form's fields outside cards."""
 _READING_ORDER = (START_PRESET, GPU.name, GPU_COUNT.name, CPU.name, MEMORY.name, IMAGE.name, CUSTOM_IMAGE.name)
 """The first fields, in the order in which the form shows them; all others follow."""
-_IMAGE_COLUMNS = ("slug", "display_name", "misfits")
-_PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
-_get_gpu_values = attrgetter(*GPU_COLUMNS)
-_BYTES_PER_MIB = 1024**2
 
 
 def build_view(
@@ -322,111 +305,6 @@ def _add_fields(
         verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
         is_open=bool(changed) or values not in standard_values,
     )
-
-
-def encode_view(view: FormView) -> dict[str, object]:
-    """Return the part of a view that form.js reads, as a value for ``json.dumps``.
-
-    Images, GPU types and presets are tables: a list of column names, and rows without names, so that the data stays
-    short.
-
-    After a change that an older form.js cannot read, also change the default of :attr:`.FormView.version`: a page that
-    was open during an upgrade keeps its form.js, and some admins serve their own copy.
-
-    :param view: the form's view.
-    """
-    gpus = [encode_gpu_row(gpu) for vendor in view.vendors for gpu in vendor.types]
-    return {**encode_view_without_gpus(view), "gpus": _encode_table(GPU_COLUMNS, gpus)}
-
-
-def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
-    """Return the row of one GPU type for the table ``gpus`` in the result of :func:`encode_view`.
-
-    :param gpu: view of the GPU type.
-    """
-    values = zip(GPU_COLUMNS, _get_gpu_values(gpu), strict=True)
-    return tuple(_encode_shapes(value) if name.endswith("shapes") else value for name, value in values)
-
-
-def _encode_shapes(shapes: tuple[tuple[int, int, int], ...]) -> list[tuple[int, int, int]]:
-    """Return shapes with the memory in whole MiB, which are half as many digits as bytes."""
-    return [(cpu_millis, memory_bytes // _BYTES_PER_MIB, count) for cpu_millis, memory_bytes, count in shapes]
-
-
-def encode_view_without_gpus(view: FormView) -> dict[str, object]:
-    """Return the result of :func:`encode_view` without the table ``gpus``.
-
-    The hub's renderer adds this table from rows that it caches as JSON text.
-
-    :param view: the form's view.
-    """
-    return {
-        "version": view.version,
-        "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
-        "custom_image": view.custom_image and _encode_custom_image(view.custom_image),
-        **{each.name: _encode_bounds(each, getattr(view, each.name)) for each in AMOUNT_FIELDS},
-        "choices": [
-            {"name": each.name, "entries": [_pick_attributes(entry, "slug", "phrase") for entry in each.entries]}
-            for each in view.choices
-        ],
-        "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
-        "values": dict(view.values),
-        "verdict": view.verdict and _encode_verdict(view.verdict),
-        "capacity_notice": view.capacity_notice,
-        "age_s": view.age_s,
-        "link_prefix": view.link_prefix,
-        "policy": view.policy and _encode_policy(view.policy, view.presets),
-        "tag": view.tag,
-    }
-
-
-def _encode_table(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, object]:
-    return {"names": list(names), "rows": list(rows)}
-
-
-def _encode_image(image: ImageView) -> tuple[object, ...]:
-    return image.slug, image.display_name, _encode_misfits(image)
-
-
-def _encode_custom_image(custom: CustomImageView) -> dict[str, object]:
-    return {"complaint": custom.complaint, "misfits": _encode_misfits(custom.card)}
-
-
-def _encode_misfits(image: ImageView) -> list[dict[str, object]]:
-    return [_pick_attributes(misfit, "text", "gpus") for misfit in image.misfits]
-
-
-def _encode_verdict(verdict: VerdictView) -> dict[str, object]:
-    alternatives = [{"sentence": each.sentence, "values": dict(each.values)} for each in verdict.alternatives]
-    return {**_pick_attributes(verdict, "outcome", "sentence"), "alternatives": alternatives}
-
-
-def _encode_preset(preset: PresetView) -> tuple[object, ...]:
-    outlook = preset.outlook and _pick_attributes(preset.outlook, "outcome", "sentence")
-    return preset.slug, outlook, *(preset.values[name] for name in FORM_FIELDS)
-
-
-def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[str, object]:
-    return {
-        **_pick_attributes(policy, "in_use", "blocked"),
-        "times": [_encode_time(each) for each in policy.times],
-        "presets": [preset.slug for preset in presets if preset.is_denied],
-    }
-
-
-def _encode_time(time: TimeView) -> dict[str, object]:
-    return {
-        **_pick_attributes(time, "slug", "longest"),
-        "run_time": _encode_bounds(RUN_TIME, time.run_time),
-    }
-
-
-def _encode_bounds(amount_field: AmountField, bounds: NumberView | None) -> dict[str, object] | None:
-    return None if bounds is None else _pick_attributes(bounds, *amount_field.bounds_keys)
-
-
-def _pick_attributes(value: object, *names: str) -> dict[str, object]:
-    return {name: getattr(value, name) for name in names}
 
 
 def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:

@@ -397,7 +397,7 @@ class FactView:
 class FormView:
     """The view of the whole form.
 
-    :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
+    :param version: version of the data for form.js that :func:`gpuspawner.core.form.encoding.encode_view` returns.
     :param images: the images to choose from; empty if the policy hides all, or without fields.
     :param custom_image: the field for an image reference; None if the user may only choose from ``images``.
     :param cpu: bounds in cores; None if the form has no such field.
@@ -434,10 +434,10 @@ class FormView:
     :param policy: the user's limits; None without limits.
     :param has_fields: whether users can choose by fields; False = the form has only profiles.
     :param profiles_problem: why the user can start no profile, such as that the hub could not load them; "" otherwise.
-    :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
+    :param tag: entity tag of the data that may change while the form is open.
     """
 
-    version: int = 8
+    version: int = 9
     images: tuple[ImageView, ...] = ()
     custom_image: CustomImageView | None = None
     cpu: NumberView | None = None

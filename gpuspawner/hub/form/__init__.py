@@ -6,7 +6,7 @@ form, and warnings for admins. `hub.admission` decides what a user may start, an
 - `home_page`: `HomePage` describes a user's servers on JupyterHub's home page.
 - `live`: `build_live` predicts which choices start now. `find_startable_alternatives` finds similar choices that
   start now.
-- `refresh`: `answer_refresh` tells an open form what has changed, and when to ask again.
+- `refresh`: `answer_refresh` tells an open form what is new, and when to ask again.
 - `rendering`: `render` turns a `FormView` into HTML and translates the form's JavaScript.
 - `warnings`: `AdminWarnings` finds and logs problems of nodes, presets and policy.
 """

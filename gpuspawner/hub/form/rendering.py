@@ -28,7 +28,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from gpuspawner._resources import data_dir
-from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
+from gpuspawner.core.form.encoding import encode_view
 from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView, ProfileView
 from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, ngettext
@@ -160,7 +160,7 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
     environment.globals["join_sentences"] = join_sentences
     environment.globals["language"] = lambda: get_language().tag
     environment.globals["asset"] = _make_asset_reader(environment, loader)
-    environment.globals["data"] = _make_data_writer()
+    environment.globals["data"] = _write_data
     environment.filters["decimals"] = show_decimals
     environment.globals["rows"] = _make_row_renderer(environment)
     return environment
@@ -212,25 +212,9 @@ def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
     return tuple((name, type(value), value) for name, value in values.items())
 
 
-def _make_data_writer() -> Callable[[FormView], Markup]:
-    """Return a function for the templates: ``data(view)`` returns the form's data as JSON for a ``<script>``."""
-
-    @lru_cache(maxsize=_MAX_CACHED_ROWS)
-    def row(gpu: GPUTypeView) -> str:
-        return _format_json(encode_gpu_row(gpu))
-
-    def data(view: FormView) -> Markup:
-        members = {name: _format_json(value) for name, value in encode_view_without_gpus(view).items()}
-        gpus = ",".join(row(gpu) for vendor in view.vendors for gpu in vendor.types)
-        members["gpus"] = f'{{"names":{_format_json(GPU_COLUMNS)},"rows":[{gpus}]}}'
-        written = ",".join(f'"{name}":{value}' for name, value in members.items())
-        return Markup(f"{{{written}}}")  # noqa: S704 - each value is safe, and names are our own
-
-    return data
-
-
-def _format_json(value: object) -> str:
-    return str(htmlsafe_json_dumps(value, separators=(",", ":")))
+def _write_data(view: FormView) -> Markup:
+    """Return the form's data as JSON for a ``<script>``."""
+    return htmlsafe_json_dumps(encode_view(view), separators=(",", ":"))
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:

@@ -14,12 +14,9 @@ from jupyterhub._data import DATA_FILES_PATH
 from playwright.async_api import Page, Route
 
 from gpuspawner.core.form.views import FormView
-from gpuspawner.hub.form.refresh import FormUpdates, build_answer
+from gpuspawner.hub.form.refresh import build_answer, compute_tag
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.request.context import CHOICE_HEADER
-
-UPDATES = FormUpdates()
-"""The open forms of all sites, as a hub's process keeps them."""
 
 PATH = "/hub/spawn"
 STYLE = (Path(DATA_FILES_PATH) / "static" / "css" / "style.min.css").read_text(encoding="utf-8-sig")
@@ -63,7 +60,7 @@ class LiveSite:
 
 def render_open(view: FormView) -> str:
     """Return a form that can refresh itself, as the hub does."""
-    return render(replace(view, tag=UPDATES.remember(view)))
+    return render(replace(view, tag=compute_tag(view)))
 
 
 def is_refresh(request: web.Request) -> bool:
@@ -76,7 +73,7 @@ def refreshed(request: web.Request, view: FormView, *, again_s: float = 10.0) ->
 
     :param again_s: after how many seconds it is to ask again.
     """
-    status, headers, body = build_answer(view, sent=request.headers, updates=UPDATES, again_s=again_s)
+    status, headers, body = build_answer(view, sent=request.headers, again_s=again_s)
     return web.Response(status=status, headers=headers, body=body or None)
 
 

@@ -44,11 +44,11 @@ class Page:
 
     def offered(self) -> dict[str, dict[str, Any]]:
         """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
-        return {gpu["slug"]: gpu for gpu in _things(self.island()["gpus"])}
+        return {gpu["slug"]: gpu for gpu in self.island()["gpus"]}
 
     def preset_images(self) -> dict[str, str]:
         """Return the image that each preset of the spawn form fills in, by the preset's slug."""
-        return {preset["slug"]: preset["image"] for preset in _things(self.island()["presets"])}
+        return {preset["slug"]: preset["image"] for preset in self.island()["presets"]}
 
     def cards(self) -> dict[str, str]:
         """Return the verdict on the card of each profile of the spawn form, by slug."""
@@ -62,7 +62,7 @@ class Page:
 
     def misfits(self, image: str) -> dict[str, str]:
         """Return the GPU types that an image of the spawn form cannot use, with the reason, by slug."""
-        (found,) = (each["misfits"] for each in _things(self.island()["images"]) if each["slug"] == image)
+        (found,) = (each["misfits"] for each in self.island()["images"] if each["slug"] == image)
         return {slug: misfit["text"] for misfit in found for slug in misfit["gpus"]}
 
     def fields(self) -> dict[str, str]:
@@ -76,11 +76,6 @@ class Page:
             picked = field.select_one("option[selected]") if field.name == "select" else field
             values[str(field["name"])] = "" if picked is None else str(picked.get("value", ""))
         return values
-
-
-def _things(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a table of the island is about."""
-    return [dict(zip(table["names"], row, strict=True)) for row in table["rows"]]
 
 
 class Visitor:

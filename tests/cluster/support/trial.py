@@ -211,7 +211,7 @@ def _allowed_groups(settings: object) -> Iterator[str]:
 
 def image_for(page: Page, gpu: str | None) -> str:
     """Return an image of the form that can use a GPU type."""
-    slugs = [str(row[0]) for row in page.island()["images"]["rows"]]
+    slugs = [str(image["slug"]) for image in page.island()["images"]]
     return next(slug for slug in slugs if gpu not in page.misfits(slug))
 
 

@@ -142,7 +142,7 @@ async def refresh(spawner: GPUSpawner, text: bytes) -> Answer:
         (body,) = answer.args
     spawner.handler = None
     del handler
-    found = faults(json.loads(body), "refresh")
+    found = faults(json.loads(body))
     assert found == [], found
     return Answer(page="")
 

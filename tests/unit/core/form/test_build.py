@@ -13,7 +13,8 @@ from gpuspawner.core.catalog.software import index_images
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.errors import Problem
-from gpuspawner.core.form.build import LiveState, encode_view
+from gpuspawner.core.form.build import LiveState
+from gpuspawner.core.form.encoding import encode_view
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.field_definitions import Priority
@@ -21,7 +22,7 @@ from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape, NodeShare
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.warnings.wording import WarningsView, WarningView
-from tests.unit.islands import build_view, things
+from tests.unit.islands import build_view
 
 GIB = 1 << 30
 JS_TESTS = Path(__file__).resolve().parents[2] / "js"
@@ -183,7 +184,7 @@ def test_the_island_of_a_form_without_bounds_is_json():
     bare = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
-    assert (island["choices"], things(island["gpus"])[0]["free"]) == ([], None)
+    assert (island["choices"], island["gpus"][0]["free"]) == ([], None)
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -306,7 +307,7 @@ def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():
 @pytest.mark.parametrize(("scalable_pools", "state"), [((), "never"), (None, "none")])
 def test_a_type_that_an_autoscaler_may_bring_can_be_picked(scalable_pools: Any, state: str):
     inventory = Inventory(nodes=(), occupancy=Occupancy(), scalable_pools=scalable_pools, age_s=1.0)
-    gpus = things(encode_view(build_view(CATALOG, inventory))["gpus"])
+    gpus = encode_view(build_view(CATALOG, inventory))["gpus"]
     assert {(gpu["state"], gpu["scales"]) for gpu in gpus} == {(state, state == "none")}
 
 
@@ -337,7 +338,7 @@ def test_a_preset_whose_gpu_type_is_gone_is_not_offered():
 def test_a_type_whose_autoscaler_changed_is_shown_anew():
     def scales(scalable_pools: Any) -> list[object]:
         inventory = Inventory(nodes=(), occupancy=OCCUPANCY, scalable_pools=scalable_pools, age_s=1.0)
-        return [each["scales"] for each in things(encode_view(build_view(CATALOG, inventory))["gpus"])]
+        return [each["scales"] for each in encode_view(build_view(CATALOG, inventory))["gpus"]]
 
     assert [any(scales(())), all(scales(None)), any(scales(()))] == [False, True, False]
 

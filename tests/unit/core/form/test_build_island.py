@@ -29,7 +29,7 @@ from gpuspawner.core.request.selection import validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.hostile import JSON
-from tests.unit.islands import SCHEMA, TABLES, build_view, faults, island_of
+from tests.unit.islands import SCHEMA, build_view, faults, island_of
 
 GIB = 1 << 30
 SAMPLE = json.loads((Path(__file__).resolve().parents[2] / "js" / "island.json").read_text())
@@ -229,29 +229,12 @@ NAMES_OF_CHOICES = {each.name for each in CLOSED_CHOICES}
 EVERY_OBJECT = list(objects(SAMPLE))
 
 
-def row_references(table: str) -> list[str]:
-    """List what the schema says of the members of a table's rows, in order."""
-    rows = SCHEMA["$defs"][table]["properties"]["rows"]["items"]
-    return [each["$ref"] for each in rows["prefixItems"]]
-
-
 def test_an_object_of_the_schema_has_each_of_its_members_and_no_other():
     kinds = {"": SCHEMA, **{name: kind for name, kind in SCHEMA["$defs"].items() if "properties" in kind}}
     loose = {name for name, kind in kinds.items() if kind.get("additionalProperties") is not False}
     partial = {name for name, kind in kinds.items() if set(kind["required"]) != set(kind["properties"])}
-    # A site's own entries make fields beside the form's; a refresh has only what has changed.
-    assert (loose, partial) == ({"values", "preset"}, {"refresh"})
-
-
-@pytest.mark.parametrize(("name", "part"), TABLES.items())
-def test_a_table_holds_what_the_schema_says_of_one_thing_in_it(name: str, part: str):
-    names, rows = (SCHEMA["$defs"][name]["properties"][each] for each in ("names", "rows"))
-    one = SCHEMA["$defs"][part]
-    listed = names.get("const") or [each["const"] for each in names["prefixItems"]]
-    assert listed == list(one["properties"]) == one["required"]
-    references = [f"#/$defs/{part}/properties/{each}" for each in listed]
-    assert row_references(name) == references
-    assert rows["items"]["minItems"] == len(references)
+    # A site's own entries make fields beside the form's.
+    assert (loose, partial) == ({"values", "preset"}, set())
 
 
 def test_a_preset_has_the_values_that_a_form_has():
@@ -261,10 +244,9 @@ def test_a_preset_has_the_values_that_a_form_has():
 
 def test_the_sample_has_an_object_of_every_kind():
     found = {tuple(sorted(at(SAMPLE, path))) for path in EVERY_OBJECT}
-    found |= {tuple(sorted(SAMPLE[name]["names"])) for name in TABLES if SAMPLE[name]["rows"]}
     found = {tuple(name for name in names if name not in NAMES_OF_CHOICES) for names in found}
-    # An answer to a refresh is no part of the page's data: tests/unit/core/form/test_refresh_data.py has one.
-    kinds = [SCHEMA, *(each for name, each in SCHEMA["$defs"].items() if "properties" in each and name != "refresh")]
+    # tests/unit/core/form/test_encoding.py has profiles.
+    kinds = [SCHEMA, *(each for name, each in SCHEMA["$defs"].items() if "properties" in each and name != "profile")]
     assert found == {tuple(sorted(kind["properties"])) for kind in kinds}
 
 

@@ -22,7 +22,7 @@ from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from tests.unit.core.policies import A100, CATALOG, GIB, HOUR_S, T4, allowed, pool, server
-from tests.unit.islands import build_view, island_of, things
+from tests.unit.islands import build_view, island_of
 
 FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0)
 MINE = {"gpus": {"t4": GPUTypeRule()}}
@@ -61,7 +61,7 @@ def test_a_type_that_is_not_for_this_person_is_denied_with_its_reason():
         "a100": ("denied", THEIRS),
         "either": ("denied", "You don't have access to EITHER."),
     }
-    rows = {gpu["slug"]: (gpu["state"], gpu["reason"]) for gpu in things(island_of(view)["gpus"])}
+    rows = {gpu["slug"]: (gpu["state"], gpu["reason"]) for gpu in island_of(view)["gpus"]}
     assert rows == told(view)
 
 
@@ -72,7 +72,7 @@ def test_an_image_that_is_not_for_this_person_comes_last_with_its_reason_and_sta
         ("r", ""),
         ("minimal", "You don't have access to the image Minimal."),
     ]
-    assert [image["slug"] for image in things(island_of(view)["images"])] == ["torch", "r"]
+    assert [image["slug"] for image in island_of(view)["images"]] == ["torch", "r"]
     assert view.values["image"] == "torch"
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.form.views import FormView, PolicyView, VerdictView
-from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, build_answer
+from gpuspawner.core.form.views import FormView
+from gpuspawner.hub.form.refresh import RefreshPace, build_answer, compute_tag
 from tests.unit.hub.views import HOSTILE, MI210, T4, VIEW
-from tests.unit.islands import faults, things
+from tests.unit.islands import faults, island_of
 
 
 def with_types(*types: Any) -> FormView:
@@ -21,118 +21,29 @@ def with_types(*types: Any) -> FormView:
     return replace(VIEW, vendors=(replace(vendor, types=types),))
 
 
-def changes(updates: FormUpdates, view: FormView, since: str = "") -> Any:
-    """Return what has changed, after a look at whether it is what the schema says; None for nothing."""
-    _, text = updates.encode_changes(view, since=since)
-    if not text:
-        return None
-    found = json.loads(text)
-    assert faults(found, "refresh") == []
-    return found
-
-
-# -- what has changed --------------------------------------------------------------------------------------------------
-
-
-def test_a_form_that_is_not_known_gets_all():
-    found = changes(FormUpdates(), with_types(T4, MI210), since="0" * 32)
-    assert [row[0] for row in found["gpus"]["rows"]] == ["t4", "mi210"]
-    assert {"values", "verdict", "images", "presets", "profiles", "policy", "capacity_notice"} <= found.keys()
-
-
-def test_a_form_that_has_everything_gets_nothing():
-    updates = FormUpdates()
-    tag = updates.remember(VIEW)
-    assert (updates.encode_changes(VIEW, since=tag), updates.remember(VIEW)) == ((tag, ""), tag)
-
-
-def test_it_gets_only_the_row_that_has_changed():
-    updates = FormUpdates()
-    tag = updates.remember(with_types(T4, MI210))
-    found = changes(updates, with_types(replace(T4, free=2, capacity_text="2 of 8 free"), MI210), since=tag)
-    assert found.keys() == {"version", "gpus"}
-    changed, unchanged = found["gpus"]["rows"]
-    assert (dict(zip(found["gpus"]["names"], changed, strict=True))["capacity_text"], unchanged) == (
-        "2 of 8 free",
-        "mi210",
-    )
-
-
-def test_a_type_that_is_gone_is_not_in_the_table_and_is_sent_again_when_it_comes_back():
-    updates = FormUpdates()
-    tag = updates.remember(with_types(T4, MI210))
-    assert changes(updates, with_types(MI210), since=tag)["gpus"]["rows"] == ["mi210"]
-    rows = changes(updates, with_types(T4, MI210), since=updates.remember(with_types(MI210)))["gpus"]["rows"]
-    assert (rows[0][0], rows[1]) == ("t4", "mi210")
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        pytest.param("capacity_notice", "It is not known.", "It is not known.", id="notice"),
-        pytest.param(
-            "verdict",
-            VerdictView(outcome="waits", sentence="Will wait."),
-            {"outcome": "waits", "sentence": "Will wait.", "alternatives": []},
-            id="verdict",
-        ),
-        pytest.param(
-            "policy",
-            PolicyView(in_use="1 of 2", blocked="No."),
-            {"in_use": "1 of 2", "blocked": "No.", "times": [], "presets": []},
-            id="policy",
-        ),
-    ],
-)
-def test_a_member_that_has_changed_is_sent(name: str, value: Any, expected: Any):
-    updates = FormUpdates()
-    tag = updates.remember(VIEW)
-    assert changes(updates, replace(VIEW, **{name: value}), since=tag)[name] == expected
-
-
-def test_the_age_of_the_counts_is_no_news():
-    updates = FormUpdates()
-    tag = updates.remember(replace(VIEW, age_s=1.0))
-    assert changes(updates, replace(VIEW, age_s=9.0, age_text="as of 2 min ago"), since=tag) is None
-
-
-def test_the_least_recently_used_view_is_forgotten():
-    updates = FormUpdates(limit=2)
-    views = [replace(VIEW, capacity_notice=text) for text in ("a", "b", "c")]
-    first, second = updates.remember(views[0]), updates.remember(views[1])
-    updates.remember(views[0])
-    updates.remember(views[2])
-    assert "gpus" in changes(updates, views[2], since=second)
-    assert "gpus" not in changes(updates, views[2], since=first)
-
-
-def test_large_views_are_forgotten_earlier():
-    updates = FormUpdates(max_characters=250_000)
-    views = [replace(VIEW, capacity_notice=text * 100_000) for text in ("a", "b", "c")]
-    tags = [updates.remember(view) for view in views]
-    assert ["gpus" in changes(updates, VIEW, since=tag) for tag in tags] == [True, False, False]
-    largest = updates.remember(replace(VIEW, capacity_notice="d" * 1_000_000))
-    assert "gpus" not in changes(updates, VIEW, since=largest)
-
-
-def test_hostile_texts_stay_texts():
-    found = changes(FormUpdates(), with_types(replace(T4, display_name=HOSTILE, capacity_text="\ud800")))
-    (gpu,) = things(found["gpus"])
-    assert gpu["display_name"] == HOSTILE
-
-
 # -- the answer --------------------------------------------------------------------------------------------------------
 
 
-def answered(sent: dict[str, str], *, updates: FormUpdates | None = None, view: FormView = VIEW) -> Any:
-    return build_answer(view, sent=sent, updates=updates or FormUpdates(), again_s=12.34)
+def answered(sent: dict[str, str], *, view: FormView = VIEW) -> Any:
+    return build_answer(view, sent=sent, again_s=12.34)
 
 
 def test_an_answer_is_json_that_no_cache_keeps():
     status, headers, body = answered({})
     assert (status, headers["Content-Type"]) == (HTTPStatus.OK, "application/json")
     assert (headers["Cache-Control"], headers["Gpuspawner-Again"]) == ("private, no-store", "12.3")
-    assert faults(json.loads(body), "refresh") == []
+    assert faults(json.loads(body)) == []
+
+
+def test_it_has_all_that_the_page_has_but_age_and_tag():
+    page = island_of(replace(VIEW, age_s=3.0, tag=compute_tag(VIEW)))
+    assert json.loads(answered({}).body) == {**page, "age_s": None, "tag": ""}
+
+
+def test_hostile_texts_stay_texts():
+    body = answered({}, view=with_types(replace(T4, display_name=HOSTILE, capacity_text="\ud800"))).body
+    (gpu,) = json.loads(body)["gpus"]
+    assert (gpu["display_name"], gpu["capacity_text"]) == (HOSTILE, "?")
 
 
 def test_it_is_compressed_where_the_browser_takes_that():
@@ -143,11 +54,23 @@ def test_it_is_compressed_where_the_browser_takes_that():
 
 @pytest.mark.parametrize("known", ['"{}"', 'W/"{}"', '"{}-gzip"', '"other", "{}"'])
 def test_a_form_that_has_everything_gets_no_body(known: str):
-    updates = FormUpdates()
-    tag = updates.remember(VIEW)
-    status, headers, body = answered({"If-None-Match": known.format(tag)}, updates=updates)
+    tag = compute_tag(VIEW)
+    status, headers, body = answered({"If-None-Match": known.format(tag)})
     assert (status, body, headers["ETag"]) == (HTTPStatus.NOT_MODIFIED, b"", f'"{tag}"')
     assert "Content-Type" not in headers
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_news"),
+    [
+        pytest.param(with_types(replace(T4, free=2), MI210), True, id="count"),
+        pytest.param(replace(VIEW, capacity_notice="It is not known."), True, id="notice"),
+        pytest.param(replace(VIEW, age_s=9.0, age_text="as of 2 min ago"), False, id="age"),
+    ],
+)
+def test_what_has_changed_is_news_unless_it_is_the_age(changed: FormView, is_news: bool):
+    status = answered({"If-None-Match": f'"{compute_tag(VIEW)}"'}, view=changed).status
+    assert status == (HTTPStatus.OK if is_news else HTTPStatus.NOT_MODIFIED)
 
 
 @pytest.mark.parametrize(
