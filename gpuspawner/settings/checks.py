@@ -1,7 +1,7 @@
 """Checks settings against each other: bounds and defaults, presets, run times, combined GPU types, policy and pools.
 
-Pydantic has already checked each value by itself. A combined GPU type (``any_of``, ``min_memory``) stands for several
-GPU types, any of which a server may get.
+Pydantic has already checked each value by itself, so only contradictions between values are left. A combined GPU type
+(``any_of``, ``min_memory``) stands for several GPU types, any of which a server may get.
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ class _KnownNames:
 
 
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of the policy's rules and of the GPU pools.
-
-    :param settings: settings in which each single value is valid; they may contradict each other.
-    """
+    """Yield the problems of the policy's rules and of the GPU pools."""
     policy, known = settings.policy, _KnownNames(settings)
     if policy is not None:
         if policy.default.deny:
@@ -220,10 +217,7 @@ _Limit = tuple[str, int | None]
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each ``max_runtime`` below 1 second, or below the shortest run time that users may choose.
-
-    :param settings: settings in which each single value is valid; they may contradict each other.
-    """
+    """Yield a problem for each ``max_runtime`` below 1 second, or below the shortest run time that users may choose."""
     shortest_s = None if settings.run_time is None else settings.run_time.min
     for path, limit_s in _list_limits(settings):
         if limit_s is None:
@@ -267,7 +261,6 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
     """Yield the problems of a GPU type that combines several types (``any_of`` or ``min_memory``).
 
     :param slug: key of the combined type in ``gpus``.
-    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     path, entry = f"gpus.{slug}", settings.gpus[slug]
     if entry.any_of and entry.min_memory_bytes is not None:
@@ -330,7 +323,6 @@ _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a le
 def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
     """Return the problems of settings that contradict each other, or that lack a required key.
 
-    :param settings: settings in which each single value is valid; they may contradict each other.
     :param accelerators: slugs of the built-in GPU models. Other slugs under ``accelerators`` in the settings need a
         name, a vendor and labels.
     """

@@ -57,8 +57,6 @@ def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
     """Return a fingerprint of settings files, and the modification time of the newest file in seconds since the epoch.
 
     The time is 0 if no file can be read.
-
-    :param paths: files and folders.
     """
     found: list[tuple[object, ...]] = []
     youngest_ns = 0
@@ -108,7 +106,6 @@ def merge_settings_files(
 
     :param base: settings with lower priority than the files.
     :param paths: files and folders, lowest priority first.
-    :param parse: validates the merged settings.
     :param source: the files from which ``base`` was merged, lowest priority first, for error messages.
     :raises SettingsError: a file is missing or invalid, or the merged settings are invalid.
     """
@@ -128,7 +125,6 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
     The copy has at most a hundred problems, and one more that says how many are left out. If no settings come from a
     file, the result is the unchanged error.
 
-    :param error: problems of the merged settings.
     :param layers: the settings before they were merged, lowest priority first.
     """
     if not any(layer.path for layer in layers):

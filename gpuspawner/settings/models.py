@@ -104,7 +104,6 @@ def build_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bo
     """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
     :param amount_field: the form field of the amount. Its default and guarantee apply if the setting has none.
-    :param setting: the bounds in the settings, or None.
     """
     if setting is None:
         return None

@@ -50,8 +50,6 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
     """Yield a problem for each value that a ``kubespawner_override`` in the settings must not contain.
 
     These are values that the user's choice sets, and values that must be the same for all servers.
-
-    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource}
     priorities = _PRIORITY_NAMES if any(entry.enabled for entry in settings.priorities.values()) else ()
@@ -104,10 +102,7 @@ def _check_resources(field: str, value: object, *, decided: set[str]) -> Iterato
 
 
 def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
-    """Yield the YAML path and the value of each enabled image and GPU type, which may have a ``kubespawner_override``.
-
-    :param settings: settings in which each single value is valid; they may contradict each other.
-    """
+    """Yield YAML path and value of each enabled image and GPU type, which may have a ``kubespawner_override``."""
     sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
         ("images", settings.images),
         ("gpus", settings.gpus),

@@ -37,11 +37,7 @@ class _WholeValue(dict[str, Any]):
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Helm values with overrides merged into them; new keys come last.
-
-    :param base: values with lower priority.
-    :param overrides: values with higher priority.
-    """
+    """Return Helm values with overrides merged into them; new keys come last."""
     merged = dict(base)
     for key, value in overrides.items():
         if isinstance(value, _WholeValue):
@@ -80,7 +76,6 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
     """Return settings in which all mappings, such as traitlets' ``Config``, are dicts, and all tuples are lists.
 
-    :param value: settings.
     :param depth: greatest allowed depth of nesting.
     :raises SettingsError: the settings are nested more deeply.
     """

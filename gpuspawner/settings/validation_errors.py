@@ -84,11 +84,7 @@ _LIMITS = {
 
 
 def explain_validation_errors(errors: Iterable[ErrorDetails], model: type[FromSettings]) -> list[Problem]:
-    """Return a problem for each of pydantic's errors.
-
-    :param errors: pydantic's errors from one validation.
-    :param model: the model that pydantic validated against.
-    """
+    """Return a problem for each of pydantic's errors."""
     return [_make_problem(error, model) for error in errors]
 
 

@@ -40,10 +40,7 @@ _START_TIMEOUT_S = 300
 
 
 def find_settings_warnings(values: HelmValues, settings: Settings) -> Iterator[Problem]:
-    """Yield the problems of the settings, with paths below ``hub.config.GPUSpawner``.
-
-    :param values: the merged values files, without errors.
-    """
+    """Yield the problems of the settings, with paths below ``hub.config.GPUSpawner``."""
     configured = settings.configured
     yield from _check_cuda(configured.images, configured.gpus)
     yield from _check_types(values, configured)

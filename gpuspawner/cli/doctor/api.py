@@ -37,7 +37,6 @@ async def fetch_objects(
 
     :param path: the list's path in the API, such as ``/api/v1/nodes``.
     :param query: parameters such as ``labelSelector``.
-    :param names_only: request only the objects' metadata.
     :raises NotServedError: the API server does not serve the resource.
     :raises APIUnavailableError: the request is forbidden or fails.
     """

@@ -155,7 +155,6 @@ async def read_facts(
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
-    :param viewer: the connection to the cluster, with the contents of the admin's values files.
     :param account: the hub's ServiceAccount; None = that of the hub's pod or, without a pod, of the Helm values.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """

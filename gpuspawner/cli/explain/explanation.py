@@ -254,7 +254,6 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 async def _build_manifest(spawner: GPUSpawner, apply: Callable[[], object]) -> Mapping[str, Any]:
     """Return the pod of a choice.
 
-    :param apply: sets the choice in the spawner.
     :raises RefusedProfile: there is no such profile.
     """
     try:

@@ -144,7 +144,6 @@ def build_report(view: ClusterView, *, nodes: bool, rights: list[Document] | Non
 
     ``unknown`` has sentences that say why numbers are unknown, ``concerns`` the hub's warnings to admins about nodes.
 
-    :param nodes: whether to include the nodes.
     :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
     :param unread: a sentence that says why the command cannot read ResourceSlices, or "".
     """

@@ -128,7 +128,6 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
 def get_configured_trait(config: Config, trait: str) -> Any:
     """Return the configured value of a trait, or None.
 
-    :param config: the configuration from :func:`build_spawner_config`.
     :param trait: trait of the spawner, such as ``mem_limit``.
     """
     found = (config[section][trait] for section in reversed(_SECTIONS) if trait in config.get(section, {}))

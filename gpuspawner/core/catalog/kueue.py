@@ -158,7 +158,6 @@ class QueueCapacity:
         among these groups.
 
         :param requests: resource → amount that the pod effectively requests.
-        :param constraints: the pod's constraints on its node.
         """
         needed = self._list_needs(requests)
         covered = self._list_resources()
@@ -182,7 +181,6 @@ class QueueCapacity:
         """Return a resource's ResourceFlavors whose labels and taints may fit a pod, whatever their quota.
 
         :param resource: a resource that the pod requests.
-        :param constraints: the pod's constraints on its node.
         """
         flavors = next((flavors for resources, flavors in self.groups if resource in resources), ())
         return _list_possible(flavors, constraints)

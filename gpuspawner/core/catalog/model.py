@@ -134,10 +134,7 @@ class CustomImages(FromSettings):
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image. If ``listed`` contains it, its CUDA version, vendors and overrides come from there.
-
-        :param reference: full reference of the image.
-        """
+        """Return a custom image. If ``listed`` contains it, its CUDA version, vendors and overrides come from there."""
         found = parse_reference(reference)
         known = None if found is None else self.listed.get(found.pulled)
         plain = Image(slug="", display_name=reference, image=reference)
@@ -345,10 +342,7 @@ class GPUType(OverridingEntry):
         return tuple(each.match for each in self.members) or (self.match,)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a node's labels fit the type; the node may still lack the type's resource.
-
-        :param labels: all labels of the node.
-        """
+        """Return whether a node's labels fit the type; the node may still lack the type's resource."""
         if self.members:
             return any(each.matches_labels(labels) for each in self.members)
         # A loop is twice as fast as all(…), and callers check many nodes against every GPU type.

@@ -164,8 +164,6 @@ def read_node_gpu(node: Node, resource: str, *, table: AcceleratorTable) -> Judg
     """Return what one unit of a GPU resource is on a node (GPU, slice or share), or why nobody can say.
 
     :param node: the node, with units of the resource.
-    :param resource: extended resource, such as ``nvidia.com/gpu``.
-    :param table: the GPU models.
     """
     evidence = _Evidence(
         node=node, resource=resource, statements=tuple(_gather_statements(node, resource, table=table))

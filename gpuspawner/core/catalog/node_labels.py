@@ -39,10 +39,7 @@ _GIB = 1024**3
 
 
 def find_vendor(resource: str) -> str | None:
-    """Return the vendor of a GPU resource, or None if the resource is not a GPU.
-
-    :param resource: extended resource, such as ``nvidia.com/gpu``.
-    """
+    """Return the vendor of a GPU resource, or None if the resource is not a GPU."""
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
 
 

@@ -151,10 +151,7 @@ def _excludes(requirements: Iterable[SelectorRequirement], gpu: GPUType) -> bool
 
 
 def _find_named(types: Iterable[GPUType], alternatives: _Alternatives, *, labels: Mapping[str, str] | None) -> str:
-    """Return the slug of the type that a pod names or, if ``labels`` is given, that its node has; "" if there is none.
-
-    :param types: the types that the pod may get.
-    """
+    """Return the slug of the type that a pod names or, if ``labels`` is given, that its node has; "" without one."""
     if labels is None:
         named = [gpu for gpu in types if all(_requires_labels(gpu, requirements) for requirements in alternatives)]
     else:

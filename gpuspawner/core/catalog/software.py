@@ -230,8 +230,6 @@ def index_images(images: Iterable[Image]) -> dict[str, Image]:
 
     Images whose reference cannot be parsed are missing. Of several images with one reference, the first one counts,
     without what another one declares differently: what the image contains is then unknown, and nothing is overridden.
-
-    :param images: images of the settings or of a catalog.
     """
     listed: dict[str, Image] = {}
     for image in images:

@@ -66,7 +66,6 @@ def complete_type(gpu: GPUType, *, table: AcceleratorTable, may_add: bool) -> GP
 
     For a combined type, the types that it combines tell its name and the number of GPUs (``max_count`` 0).
 
-    :param table: the known GPU models.
     :param may_add: whether nodes of the type may be added if its settings do not say it.
     """
     unit = gpu.unit if "unit" in gpu.given else _guess_unit(gpu)
@@ -122,8 +121,6 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
 
     If possible, the result also excludes such nodes that join the cluster later.
 
-    :param found: the type found by node labels.
-    :param described: GPU types of the settings.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :return: None in three cases:
 
@@ -254,9 +251,7 @@ def assemble_catalog(
     The catalog leaves out presets that need something unavailable, such as an unknown GPU type. While the cluster's
     nodes are unknown, the catalog keeps all presets.
 
-    :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
-    :param table: the GPU models.
     :param fallback_image: image reference for settings without images.
     :param own: resources that KubeSpawner's traits give each server. Their CPU and memory become the default amounts
         if the settings have no bounds.

@@ -86,7 +86,6 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     nodes, and none that divides its GPUs otherwise: without a label that tells such nodes apart, there is no type.
 
     :param nodes: the cluster's nodes; of several equal nodes, one is enough.
-    :param table: the GPU models.
     """
     judged = [
         _JudgedNode(node, resource, read_node_gpu(node, resource, table=table))

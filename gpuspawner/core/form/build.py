@@ -104,8 +104,6 @@ def find_type_state(
 
     The sentence is "" if a GPU is free, or if the hub does not know whether a GPU is free.
 
-    :param gpu: the GPU type.
-    :param available: how many GPUs (or GPU slices) of the type exist, work and are free.
     :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
     """
     if available.total is None:
@@ -233,11 +231,7 @@ def build_view(
 
 
 def build_view_without_fields(inventory: Inventory, *, allowance: Allowance) -> FormView:
-    """Return the view of a form that has only profiles, without the profiles.
-
-    :param inventory: the cluster's state.
-    :param allowance: what the user may have.
-    """
+    """Return the view of a form that has only profiles, without the profiles."""
     values, refusal = dict.fromkeys(FORM_FIELDS, ""), allowance.refusal
     policy = build_policy_view(allowance, values)
     return FormView(
@@ -253,8 +247,6 @@ def build_view_without_fields(inventory: Inventory, *, allowance: Allowance) -> 
 def add_profiles(view: FormView, profiles: tuple[ProfileView, ...], *, problem: str) -> FormView:
     """Return the view of a form with the cards of KubeSpawner's profiles.
 
-    :param view: the view without profiles.
-    :param profiles: the cards.
     :param problem: why the user can start no profile; "" otherwise.
     """
     errors = [profile.error for profile in profiles if profile.error]

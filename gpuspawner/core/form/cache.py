@@ -57,7 +57,6 @@ class FormCache:
         """Return the views of a catalog's images.
 
         :param catalog: what the hub offers to all users; the same object until the cluster's nodes change.
-        :param build: builds the views if the cache does not have them.
         """
         key = id(catalog), get_language().tag
         entry = self._images.get(key)

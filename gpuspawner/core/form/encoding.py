@@ -33,8 +33,6 @@ def encode_view(view: FormView) -> dict[str, object]:
 
     After a change that an older form.js cannot read, also change the default of :attr:`.FormView.version`: a page that
     was open during an upgrade keeps its form.js, and some admins serve their own copy.
-
-    :param view: the form's view.
     """
     return {
         "version": view.version,

@@ -67,10 +67,7 @@ def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection |
 
 
 def format_field_values(selection: Selection) -> dict[str, str]:
-    """Return field name → text in the form's field: CPU in cores, memory in GiB, run times such as ``2h30m``.
-
-    :param selection: a valid selection.
-    """
+    """Return field name → text in the form's field: CPU in cores, memory in GiB, run times such as ``2h30m``."""
     amounts = {each.name: (each, find_amount(selection, each)) for each in AMOUNT_FIELDS}
     values = {
         "image": selection.image,

@@ -141,16 +141,12 @@ def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) ->
     """Return whether the form leaves out an image, GPU type or preset: with ``policy.hide`` and a permanent denial.
 
     :param found: the reasons why the user may not have it; None stands for no reason.
-    :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
 
 
 def list_shown_types(allowance: Allowance) -> list[str]:
-    """Return the slugs of the GPU types that the form shows, in the catalog's order.
-
-    :param allowance: what the user may have.
-    """
+    """Return the slugs of the GPU types that the form shows, in the catalog's order."""
     slugs = list(allowance.full_catalog.gpus)
     return (
         [slug for slug in slugs if not _is_permanent(find_gpu_denial(slug, allowance))]
@@ -163,7 +159,6 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
     """Return the images that the form shows: allowed images, then denied images, both in the order of ``views``.
 
     :param views: the images as they are before the limits of a user are applied.
-    :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance):
         return tuple(views)
@@ -180,9 +175,6 @@ def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
     """Return why the user may not have a GPU type, or None if the user may have the type.
 
     The result is also None for a user who may start no server at all: the form says this once, not at each GPU type.
-
-    :param slug: the GPU type's slug.
-    :param allowance: what the user may have.
     """
     return None if allowance.blocked else allowance.check_gpu(slug)
 
@@ -193,9 +185,6 @@ def apply_allowance_to_gpu(
     """Return a GPU type's view with this user's limits: why it is denied, largest number of GPUs, longest run time.
 
     :param view: the type without any user's limits.
-    :param gpu: the type.
-    :param available: how many GPUs (or GPU slices) of the type exist, work and are free.
-    :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance) and gpu.max_runtime_s is None:
         return view
@@ -215,8 +204,6 @@ def build_preset_views(
 
     A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
 
-    :param allowance: what the user may have.
-    :param filled: contents of the form's fields.
     :param verdicts: slug of a preset → whether the preset can start; presets without a verdict are missing.
     """
     views = (
@@ -282,7 +269,6 @@ def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | No
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
     """Return the user's limits for the whole form, such as run times and GPUs in use; None if the user has no limits.
 
-    :param allowance: what the user may have.
     :param values: field name → text in the field.
     """
     if _is_unrestricted(allowance) and not _has_max_run_time(allowance.full_catalog):

@@ -64,18 +64,12 @@ def format_capacity(total: int | None, free: int | None) -> str:
 
 
 def list_badges(gpu: GPUType) -> tuple[str, ...]:
-    """Return short labels of a GPU type: its interconnect, and "spot" for spot nodes.
-
-    :param gpu: the type.
-    """
+    """Return short labels of a GPU type: its interconnect, and "spot" for spot nodes."""
     return tuple(filter(None, (gpu.interconnect, gettext("spot") if gpu.spot else "")))
 
 
 def format_caution(gpu: GPUType) -> str:
-    """Return a warning for a GPU type on spot nodes, or "" for other types.
-
-    :param gpu: the type.
-    """
+    """Return a warning for a GPU type on spot nodes, or "" for other types."""
     if not gpu.spot:
         return ""
     return gettext(
@@ -97,7 +91,6 @@ def format_data_age(age_s: float | None) -> str:
 def describe_difference(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
     """Return the values of ``other`` that differ from those of ``selection``, as text: "2 × A100 (160 GiB) and 8 CPUs".
 
-    :param other: the selection to describe.
     :param selection: the selection to compare with; if it is None or equals ``other``, all of ``other`` is described.
     :param catalog: what the hub offers, without any user's limits.
     """
@@ -120,7 +113,6 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
 def describe_selection(selection: Selection, catalog: Catalog) -> str:
     """Return a selection as text: "PyTorch · 4 CPUs · 16 GiB RAM · 1 × A100 · up to 8 hours".
 
-    :param selection: a valid selection.
     :param catalog: what the hub offers, without any user's limits.
     """
     parts = [
@@ -142,11 +134,7 @@ def _join_parts(parts: Sequence[str]) -> str:
 
 
 def list_facts(selection: Selection, allowance: Allowance) -> tuple[FactView, ...]:
-    """Return a selection line by line, for the question whether to start it.
-
-    :param selection: a valid selection.
-    :param allowance: what the user may have.
-    """
+    """Return a selection line by line, for the question whether to start it."""
     catalog = allowance.full_catalog
     memory = [gettext("{memory} RAM", memory=memory) for memory in describe_amounts(selection, MEMORY)]
     longest = find_max_run_time_s(selection.gpu, allowance.catalog) if selection.run_time_s is None else None
@@ -177,7 +165,6 @@ def list_facts(selection: Selection, allowance: Allowance) -> tuple[FactView, ..
 def is_foreign(selection: Selection, catalog: Catalog) -> bool:
     """Return whether the image of a selection is not one of the hub's own, however its reference is written.
 
-    :param selection: a valid selection.
     :param catalog: what the hub offers, without any user's limits.
     """
     if selection.custom_image is None:
@@ -189,7 +176,6 @@ def is_foreign(selection: Selection, catalog: Catalog) -> bool:
 def describe_candidate(candidate: Candidate, catalog: Catalog) -> str:
     """Return what a profile's pod asks for, as text: "1 × A100 80 GB · 8 CPUs · at least 32 GiB".
 
-    :param candidate: what the pod asks for.
     :param catalog: the catalog without any user's limits.
     """
     parts = [_describe_gpus(candidate.gpus, catalog)]
@@ -223,7 +209,6 @@ def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalo
     It leaves out an amount that is less than the default, or no more than that of the selection. The result is "" if
     no amount is left, if the share of the node is unknown, and if the form has fields for neither CPU nor memory.
 
-    :param selection: the selection in the form.
     :param gpu: view of the selection's GPU type; None for a selection without a GPU.
     :param catalog: what the user may choose from.
     """
@@ -274,9 +259,6 @@ def format_details(gpu: GPUType, available: Availability) -> str:
 
     The texts contain numbers of GPUs (or GPU slices) of the type: how many are broken, how many one server can get at
     once, how many the hub's servers use, and how many the pending pods request.
-
-    :param gpu: the type.
-    :param available: the numbers for these texts.
     """
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []

@@ -57,7 +57,6 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
     :param options: any JSON value.
-    :param allowance: what the user may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
         depends on nodes.
     :raises SelectionError: the choice is invalid; one problem for each wrong field.
@@ -115,8 +114,6 @@ class PodAdmission:
 def admit_pod(candidate: Candidate, allowance: Allowance) -> PodAdmission:
     """Check a finished pod against what its user may have, and return what the pod still has to get.
 
-    :param candidate: what the pod asks for.
-    :param allowance: what the user may have now.
     :raises PolicyError: the user may not have the pod, or may not have it now.
     """
     if denied := allowance.check_candidate(candidate):

@@ -193,10 +193,7 @@ class Allowance:
         )
 
     def check_image(self, slug: str) -> Denial | None:
-        """Return why the user may not use an image, or None.
-
-        :param slug: slug of the image.
-        """
+        """Return why the user may not use an image, or None."""
         if self.blocked is not None:
             return self.blocked
         if self._allows_image(slug):
@@ -206,10 +203,7 @@ class Allowance:
         return Denial(field=IMAGE.name, code=denials.IMAGE_NOT_ALLOWED, message=message)
 
     def check_preset(self, slug: str) -> Denial | None:
-        """Return why the user may not choose a preset, or None.
-
-        :param slug: slug of the preset.
-        """
+        """Return why the user may not choose a preset, or None."""
         if self._admits("preset", slug):
             return None
         name = self.full_catalog.presets[slug].display_name
@@ -245,17 +239,11 @@ class Allowance:
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
-        """Return why the user's next server may not have even one GPU of a type, or None.
-
-        :param slug: slug of the GPU type.
-        """
+        """Return why the user's next server may not have even one GPU of a type, or None."""
         return self._check_gpu_count(slug, 1, field_name="gpu")
 
     def find_max_count(self, slug: str) -> int:
-        """Return how many GPUs of a type the user's next server may have; 0 = none.
-
-        :param slug: slug of the GPU type.
-        """
+        """Return how many GPUs of a type the user's next server may have; 0 = none."""
         gpu = self.full_catalog.gpus.get(slug)
         if self.blocked is not None or gpu is None:
             return 0
@@ -291,10 +279,7 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def check_candidate(self, candidate: Candidate) -> tuple[Denial, ...]:
-        """Return the denials of a start by its pod, at most one for each field; empty if the user may have the pod.
-
-        :param candidate: what the pod asks for.
-        """
+        """Return the denials of a start by its pod, at most one for each field; empty if the user may have the pod."""
         if self.refusal is not None:
             return (self.refusal,)
         found = (
@@ -322,10 +307,7 @@ class Allowance:
         return _find_denial(limits, gpus.count, field_name="gpu")
 
     def list_possible_types(self, gpus: PodGPUs) -> tuple[GPUType, ...]:
-        """Return the GPU types that a pod may get, each of which the user has to be allowed; none without a GPU.
-
-        :param gpus: the pod's GPUs.
-        """
+        """Return the GPU types that a pod may get, each of which the user has to be allowed; none without a GPU."""
         if not gpus.count:
             return ()
         return list_possible_types(gpus, self.full_catalog, person=self.person, rule=self.rule)
@@ -382,10 +364,7 @@ class Allowance:
         return narrow_bounds(own, most=self._find_quota_room(amount_field, own))
 
     def is_narrowed_by_quota(self, amount_field: AmountField) -> bool:
-        """Return whether a ResourceQuota leaves less of CPU or memory than the user could have without it.
-
-        :param amount_field: the field of CPU or memory.
-        """
+        """Return whether a ResourceQuota leaves less of CPU or memory than the user could have without it."""
         own = self._narrow_by_rule(amount_field)
         room = self._find_quota_room(amount_field, own)
         return own is not None and room is not None and room < own.max
@@ -494,7 +473,6 @@ def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allo
     """Return what a user may have now.
 
     :param catalog: the catalog without any user's limits; its ``policy`` has the admin's rules.
-    :param person: the server's user.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
     rule = Rule() if catalog.policy is None else resolve_rule(catalog.policy, person)

@@ -44,10 +44,7 @@ def explain_groups_unknown() -> str:
 
 
 def explain_image_not_allowed(image: str) -> str:
-    """Return a sentence that the user may not have an image.
-
-    :param image: name or reference of the image.
-    """
+    """Return a sentence that the user may not have an image, which is named by its name or reference."""
     return gettext("You don't have access to the image {name}.", name=image)
 
 
@@ -64,7 +61,6 @@ def explain_not_allowed(gpu: str) -> str:
 def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
     """Return the text for a limit on the GPUs in one server.
 
-    :param most: the limit.
     :param gpu: display name of the limited type; empty for all types.
     """
     if most == 0:
@@ -84,7 +80,6 @@ def explain_per_server_limit(most: int, *, gpu: str = "") -> str:
 def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), gpu: str = "") -> str:
     """Return the text for a limit on the GPUs in all servers of the user.
 
-    :param most: the limit.
     :param used: GPUs that the user's other servers use.
     :param held_by: names of these servers; the default server's name is empty.
     :param gpu: display name of the limited type; empty for all types.
@@ -114,7 +109,6 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
 def explain_server_limit(most: int, *, held_by: Collection[str]) -> str:
     """Return the text for a limit on the user's servers with a GPU.
 
-    :param most: the limit.
     :param held_by: names of the user's other servers with a GPU; the default server's name is empty.
     """
     if most == 0:

@@ -54,9 +54,7 @@ def list_gpu_limits(
 
     :param gpu: a type of the catalog.
     :param catalog: the catalog without any user's limits.
-    :param person: the server's user.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
-    :param usage: what other servers use, and what ResourceQuotas leave.
     """
     type_rules = tuple(list_type_rules(gpu, rule))
     if not type_rules or type_rules[0][0] is not gpu or not _admits(gpu, catalog, person=person):
@@ -87,8 +85,6 @@ def list_possible_types(gpus: PodGPUs, catalog: Catalog, *, person: Person, rule
 
     :param gpus: GPUs of a pod that asks for at least one.
     :param catalog: the catalog without any user's limits.
-    :param person: the server's user.
-    :param rule: the user's rule.
     """
     known = {gpu.slug: gpu for gpu in (*catalog.hidden, *catalog.gpus.values())}
     slugs = (gpus.gpu,) if gpus.gpu in known else gpus.types
@@ -126,7 +122,6 @@ def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUType
     The first pair is for the given type, unless the rule does not allow this type. If the given type is a combined
     type, a pair follows for each member for which the rule sets limits.
 
-    :param gpu: the given type.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)

@@ -32,9 +32,6 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
     """Return the rule ``base`` with the values of ``own`` for the keys that ``own`` sets.
 
     Minimum and maximum of CPU and memory count as separate keys.
-
-    :param base: the rule whose keys are replaced.
-    :param own: the rule whose keys win.
     """
     own_keys = {each.name: getattr(own, each.name) for each in fields(Rule) if each.name not in _NOT_KEYS}
     own_keys = {name: value for name, value in own_keys.items() if value is not None}
@@ -65,7 +62,6 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
 def cap_rule(rule: Rule, cap: Rule) -> Rule:
     """Return a rule that allows only what both rules allow.
 
-    :param rule: the rule to limit.
     :param cap: the limiting rule; keys that this rule leaves out limit nothing.
     """
     limits = {name: _join_present(getattr(rule, name), getattr(cap, name), join=min) for name in _LIMITS}
@@ -93,8 +89,6 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
     - Rules with ``deny``: all their limits for the member apply, too.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
-    :param slug: slug of the member.
-    :param combined: slug of the combined type.
     """
     if rule.gpus is None:
         return None
@@ -190,7 +184,6 @@ def _narrow_range(one: AmountRange, other: AmountRange) -> AmountRange:
 def resolve_rule(policy: Policy, person: Person) -> Rule:
     """Return the merged rule of a user.
 
-    :param policy: all rules of the admin.
     :param person: the user, with the user's groups. If the hub could not read the groups, only the default and the
         user's own rule are merged.
     """

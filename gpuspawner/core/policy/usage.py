@@ -256,7 +256,6 @@ def build_server_usage(
 ) -> ServerUsage:
     """Return which GPUs a server uses, derived from its pod.
 
-    :param pod: the server's pod.
     :param catalog: the catalog without any user's limits.
     :param labels: labels of the pod's node; None if unknown.
     :param groups: normalized groups of the pod's owner, for pods without the pools annotation. If the hub could not

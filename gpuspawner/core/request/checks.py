@@ -63,7 +63,6 @@ class Problems:
     def add(self, field: str, code: str, *, message: str) -> None:
         """Add a problem, unless its field already has a problem or :data:`_MAX_PROBLEMS` have been added.
 
-        :param field: name of the field.
         :param code: code of the problem, by which REST clients identify it.
         :param message: translated sentence for the user.
         """
@@ -82,7 +81,6 @@ class Problems:
     ) -> None:
         """Add a problem about a wrong value.
 
-        :param field: name of the field.
         :param code: code of the problem, by which REST clients identify it.
         :param value: any JSON value.
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
@@ -102,7 +100,6 @@ class Problems:
         """Add a problem for each of the first unknown fields, as many as one error may have.
 
         :param names: the names of unknown fields; untrusted.
-        :param known: the names of all known fields.
         """
         # Count the names, not the problems, of which several names may share one: the search for a similar name takes
         # nearly 0.1 ms, and untrusted input may have 100,000 names.
@@ -123,7 +120,6 @@ class Problems:
     def check_choice(self, field: str, value: object, *, title: str, offered: Collection[str]) -> str | None:
         """Return the slug that a value names, or None if the value is null, "" or wrong.
 
-        :param field: name of the field.
         :param value: any JSON value.
         :param title: what users call the field, in the middle of a sentence (``"GPU type"``, ``"image"``).
         :param offered: slugs to choose from.
@@ -149,7 +145,6 @@ class Problems:
     def check_reference(self, field: str, value: object, *, custom_images: CustomImages | None) -> str | None:
         """Return the full reference of a custom image, or None if the value is null, "" or wrong.
 
-        :param field: name of the field.
         :param value: any JSON value.
         :param custom_images: which custom images the admin allows; None if the admin allows none.
         """
@@ -175,7 +170,6 @@ class Problems:
 
         An amount outside the bounds adds a problem, but is returned.
 
-        :param field: the field of the amount.
         :param value: any JSON value; null means no amount if the amount is optional, else the default.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
         """

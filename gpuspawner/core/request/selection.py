@@ -328,7 +328,6 @@ _PRESET = gettext_lazy("preset")
 def find_preset_errors(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
     """Return slug → error for each preset that is invalid.
 
-    :param presets: the presets to check, from the settings.
     :param catalog: what the presets may contain; its own presets do not matter.
     """
     offered, errors = replace(catalog, presets=presets), {}

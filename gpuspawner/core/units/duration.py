@@ -100,10 +100,7 @@ def format_clock(seconds: float) -> str:
 
 
 def format_last_update(seconds: float) -> str:
-    """Return when data was last updated, as a clause: ``last update 75 s ago``.
-
-    :param seconds: age of the data.
-    """
+    """Return when data was last updated, as a clause: ``last update 75 s ago``."""
     minutes = int(seconds) // 60
     if minutes < 2:  # noqa: PLR2004 - two minutes
         return gettext("last update {seconds} s ago", seconds=int(seconds))

@@ -159,10 +159,7 @@ class Offer:
         )
 
     async def read_limit_ranges(self, namespace: str) -> Sequence[object]:
-        """Return the LimitRanges (v1) of a namespace as JSON; empty if the hub cannot read them in time.
-
-        :param namespace: namespace of the pods.
-        """
+        """Return the LimitRanges (v1) of a namespace as JSON; empty if the hub cannot read them in time."""
         if self.limit_ranges is None:
             return ()
         return await self.limit_ranges.read(namespace, wait_s=self.wait_s)
@@ -185,7 +182,6 @@ class Offer:
         The result is also None if the pod has other scheduling gates than Kueue's.
 
         :param manifest: JSON of the pod, as sent to the API server or as a dry run returned it.
-        :param pod: the decoded manifest.
         :param is_namespace_sure: whether the pod's namespace certainly exists. If not, the LocalQueue may be created
             together with the namespace later, so the state of a missing LocalQueue is unknown.
         """
@@ -208,7 +204,6 @@ class Offer:
 
         The result is None if the namespace has no ResourceQuotas, or if the hub cannot read them in time.
 
-        :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
         """
         if self.quotas is None:
@@ -286,7 +281,6 @@ class OfferFactory:
     def get_store(self, api: CoreAPI, **options: Any) -> ClusterStore:
         """Return the store that caches the nodes and pods of an API client's cluster.
 
-        :param api: the hub's ``CoreV1Api``.
         :param options: options for :class:`ClusterStore`, used only when this call creates the store.
         """
         now = self._clock()
@@ -317,8 +311,6 @@ class OfferFactory:
         """Return the store of an API client's cluster, or None if :meth:`get_store` has not created one.
 
         The result is also None if the hub has stopped the store because the client was unused.
-
-        :param api: the hub's ``CoreV1Api``.
         """
         cluster = self._find_cluster(api)
         return None if cluster is None else cluster.store

@@ -143,7 +143,6 @@ class SettingsFilesCache:
 
         :param paths: files and folders, lowest priority first.
         :param base: settings in the configured traits, before group overrides and hooks change them for a user.
-        :param parse: validates settings.
         :raises SettingsError: the settings are invalid when the files are read for the first time.
         """
         key = (tuple(paths), make_settings_key(base))

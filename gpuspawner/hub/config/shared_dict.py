@@ -43,18 +43,12 @@ class SharedDict(Dict):
         return value
 
     def peek(self, obj: HasTraits) -> dict[str, Any] | None:
-        """Return the value without a copy; the caller must not change it.
-
-        :param obj: the spawner.
-        """
+        """Return the value without a copy; the caller must not change it."""
         value = super().get(obj)
         return dict(value) if type(value) is _SharedValue else value
 
     def share(self, obj: HasTraits) -> None:
-        """Let a spawner share its value with all spawners that have the same value.
-
-        :param obj: the spawner.
-        """
+        """Let a spawner share its value with all spawners that have the same value."""
         value = super().get(obj)
         if type(value) is dict and value:
             with suppress(ValueError):  # marshal refuses objects that are not of built-in types
@@ -65,7 +59,6 @@ class SharedDict(Dict):
 def share_settings(spawner: HasTraits, names: Collection[str]) -> None:
     """Let a spawner and all spawners with the same settings share one object for each setting.
 
-    :param spawner: a new spawner.
     :param names: names of the spawner's traits that are settings.
     """
     if len(SharedDict._values) >= _MAX_SHARED:

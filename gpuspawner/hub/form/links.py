@@ -68,9 +68,6 @@ async def check_link(
     user may not have now.
 
     :param draft: what the request sent; None if it sent nothing.
-    :param spawner: the user's spawner.
-    :param offer: what the hub offers now.
-    :param allowance: what the user may have now.
     :param admission: checks the link's choice; reserves nothing.
     """
     if draft is None or not draft.is_link or draft.problems or draft.profile:
@@ -94,8 +91,6 @@ def list_fixable_problems(
     """Return the problems of what the request sent; of a link's, only those that leave a wrong field in the form.
 
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
-    :param filled: the contents of the form's fields.
-    :param allowance: what the user may have now.
     """
     if draft is None or draft.profile:
         return ()  # the profile's card shows the problems
@@ -175,10 +170,7 @@ def describe_links(
 ) -> LinkAttributes:
     """Return the attributes of the form's view about links.
 
-    :param links: the setting ``links``.
     :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
-    :param filled: the contents of the form's fields.
-    :param allowance: what the user may have now.
     """
     profile = "" if draft is None else draft.profile
     asks = draft is not None and draft.link is not None and not draft.problems

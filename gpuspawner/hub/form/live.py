@@ -55,10 +55,6 @@ async def build_page(
     """Return the view of a user's form.
 
     :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
-    :param loaded: the user's profiles.
-    :param offer: what the hub offers now.
-    :param allowance: what the user may have now.
-    :param request: the request for the form.
     """
     draft = request.draft
     options = split_options(spawner.user_options, spawner.extra_options).own
@@ -95,7 +91,6 @@ async def build_form(
     """Return the view of a form with fields, without profiles.
 
     :param spawner: the user's spawner with the setting ``links``; it stays unchanged.
-    :param offer: what the hub offers now.
     :param allowance: what the user may have of the offer's catalog.
     :param options: user options of an earlier start, untrusted; any JSON value.
     :param draft: the values that the request sent as a form or in a link, and the problems in these values.
@@ -131,7 +126,6 @@ async def build_live(
     If the selection cannot start now, the result also has similar selections that can.
 
     :param spawner: the user's spawner; it stays unchanged.
-    :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
@@ -159,7 +153,6 @@ async def find_startable_alternatives(
     """Return selections that can start now and are similar to a given selection, smallest change first.
 
     :param spawner: the user's spawner; it stays unchanged.
-    :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog that cannot start now.
     :param reach: the part of the catalog that policy allows the user, or None for all of the catalog. If this part
         lacks the selection's GPU type, the result is empty.

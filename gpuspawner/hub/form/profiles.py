@@ -60,8 +60,6 @@ def shows_cards(spawner: ProfileSupport) -> bool:
 
     If the admin has a template for KubeSpawner's form, or a subclass that loads or shows profiles in another way, the
     form stays theirs.
-
-    :param spawner: the user's spawner.
     """
     if not spawner.profile_list or not spawner.profile_cards:
         return False
@@ -77,7 +75,6 @@ def shows_cards(spawner: ProfileSupport) -> bool:
 async def load_profiles(spawner: ProfileSupport, *, is_refresh: bool = False) -> LoadedProfiles:
     """Return the profiles of a spawner's user.
 
-    :param spawner: the user's spawner.
     :param is_refresh: whether an open form refreshes itself. A function may then not be called again.
     :raises web.HTTPError: as a function raises it for the user.
     :raises Exception: as KubeSpawner does for a malformed ``profile_list``.
@@ -132,7 +129,6 @@ class ProfileCards:
     def complete(self, spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> LoadedProfiles:
         """Return profiles with the slugs and defaults that KubeSpawner gives them; the caller must not change them.
 
-        :param spawner: the user's spawner.
         :param profiles: the profiles of a ``profile_list`` that is no function, and so usually the same for all users.
         """
         key = repr((type(spawner), profiles))
@@ -152,10 +148,6 @@ class ProfileCards:
         """Return the cards of a user's profiles: first that of the user's last start, then the others in their order.
 
         :param spawner: the user's spawner, with the values of ``group_overrides``; it stays unchanged.
-        :param loaded: the profiles.
-        :param offer: what the hub offers now.
-        :param allowance: what the user may have now.
-        :param request: what the user has picked.
         """
         profiles = loaded.profiles
         slugs = [as_text(profile["slug"]) for profile in profiles]
@@ -187,8 +179,6 @@ class ProfileCards:
         If the user's profile has a GPU, others with a GPU come first.
 
         :param spawner: the spawner of a server that starts from a profile; it stays unchanged.
-        :param offer: what the hub offers now.
-        :param allowance: what the user may have now.
         """
         loaded = await load_profiles(spawner, is_refresh=True)
         cards = await self.build(spawner, loaded, offer=offer, allowance=allowance, request=CardRequest())

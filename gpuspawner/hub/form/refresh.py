@@ -113,9 +113,7 @@ class RefreshAnswer(NamedTuple):
 def build_answer(view: FormView, *, sent: Mapping[str, str], again_s: float) -> RefreshAnswer:
     """Return the answer to an open form's refresh; status 304 if the form already has the newest data.
 
-    :param view: the form's view as it is now.
     :param sent: headers of the request, untrusted; names are compared without letter case.
-    :param again_s: after how many seconds the form should ask again.
     """
     known = _TAG.search(sent.get("If-None-Match", "")[:_MAX_HEADER_CHARACTERS])
     body = _encode(view)
@@ -140,8 +138,6 @@ def answer_refresh(handler: Any, view: FormView, *, pace: RefreshPace) -> NoRetu
     """Set the answer to an open form's refresh, and end the request.
 
     :param handler: tornado's handler of the request.
-    :param view: the form's view as it is now.
-    :param pace: knows how soon the form should ask again.
     :raises tornado.web.Finish: always; tornado then sends the answer.
     """
     request = handler.request

@@ -50,8 +50,6 @@ def translate_script(source: str) -> str:
 
     The script marks messages with calls of its functions ``t`` and ``tn``. A call stays unchanged if a message is not a
     string literal: a script of the admin may define other functions with these names.
-
-    :param source: JavaScript.
     """
     language = get_language()
     if language is ENGLISH:
@@ -119,7 +117,6 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 
     The hub reads each template once, so a changed template requires a restart of the hub.
 
-    :param view: the content of the form.
     :param template_dirs: the admin's template folders (a trait of KubeSpawner). A template in their subfolder
         ``gpuspawner`` replaces gpuspawner's template of the same name, and can extend it as ``gpuspawner/<name>``.
     :raises jinja2.TemplateError: a template of the admin is invalid or uses an undefined name.
@@ -134,11 +131,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 
 
 def render_template(name: str, **values: object) -> str:
-    """Return the HTML of one of gpuspawner's templates for another page than the form, in the current language.
-
-    :param name: name of the template, such as ``waiting.html``.
-    :param values: the template's variables.
-    """
+    """Return the HTML of one of gpuspawner's templates for another page than the form, in the current language."""
     return _environment(()).get_template(name).render(**values)
 
 

@@ -82,7 +82,6 @@ class AdminWarnings:
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
         """Return the warnings for admins about settings and nodes; empty if the hub could not read the nodes.
 
-        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
         :param viewpoint: the settings and tolerations of the user who opens the form.
         """
         nodes = offer.inventory.nodes
@@ -103,7 +102,6 @@ class AdminWarnings:
     def build_view(self, offer: Offer, viewpoint: WarningScope) -> WarningsView | None:
         """Return the warnings as the admins' form shows them, in English as in the hub's log; None without warnings.
 
-        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
         :param viewpoint: the settings and tolerations of the user whose form it is.
         """
         with use_language(ENGLISH):
@@ -114,10 +112,6 @@ class AdminWarnings:
 
         Do nothing if the hub could not read the nodes, or if they have not changed since the last call with the same
         ``viewpoint``.
-
-        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
-        :param viewpoint: the user's settings and tolerations.
-        :param log: receives the warnings.
         """
         nodes = offer.inventory.nodes
         if nodes is None or self._scheduled.get(viewpoint) is nodes:
