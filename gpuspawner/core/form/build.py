@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
 from gpuspawner.core.catalog.model import Catalog, GPUType, ScaleUp, UnitKind
@@ -87,14 +88,14 @@ class LiveState:
     :param alternatives: similar selections that can start now, the most similar first. Empty if the selection in the
         fields can start now.
     :param presets: slug of a preset → whether the preset can start; presets without a verdict are missing.
-    :param cache: keeps parts of the view for later forms; None for no cache.
+    :param cache: keeps parts of the view for later forms.
     """
 
     availabilities: tuple[Availability, ...] | None = None
     verdict: Verdict | None = None
     alternatives: tuple[Selection, ...] = ()
     presets: Mapping[str, Verdict] = field(default_factory=dict)
-    cache: FormCache | None = None
+    cache: FormCache = field(default_factory=FormCache)
 
 
 def find_type_state(
@@ -278,7 +279,9 @@ def _add_fields(
     types: dict[str | None, GPUTypeView] = {gpu.slug: gpu for vendor in vendors for gpu in vendor.types}
     return replace(
         common,
-        images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
+        images=apply_allowance_to_images(
+            live.cache.get_view(catalog, build=partial(build_image_views, catalog)), allowance
+        ),
         custom_image=build_custom_image_view(
             allowed.custom_images,
             values["custom_image"],
@@ -333,31 +336,22 @@ def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: Liv
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.full_catalog.gpus.values())
     shown = set(list_shown_types(allowance))
-    cache, counts = live.cache, live.availabilities
+    counts = live.availabilities
     if counts is None:
-        counts = count_availability(gpus, inventory, cache=None if cache is None else cache.availability)
-    available = dict(zip(allowance.full_catalog.gpus, counts, strict=True))
+        counts = count_availability(gpus, inventory, cache=live.cache.availability)
+    availability = dict(zip(allowance.full_catalog.gpus, counts, strict=True))
+    scalable_pools = inventory.scalable_pools
     ordered = order_by_card([gpu for gpu in gpus if gpu.slug in shown])
     for gpu, card in ordered:
-        view = _get_gpu_type_view(gpu, available[gpu.slug], scalable_pools=inventory.scalable_pools, cache=cache)
-        own = apply_allowance_to_gpu(view, gpu, available=available[gpu.slug], allowance=allowance)
+        available = availability[gpu.slug]
+        build = partial(_build_gpu_type_view, gpu, available, scalable_pools=scalable_pools)
+        view = live.cache.get_view(gpu, available, scalable_pools, build=build)
+        own = apply_allowance_to_gpu(view, gpu, available=available, allowance=allowance)
         groups.setdefault(gpu.vendor, []).append(replace(own, card=card) if card else own)
     return tuple(
         VendorView(slug=vendor, display_name=translate_now(format_vendor(vendor)), types=tuple(types))
         for vendor, types in groups.items()
     )
-
-
-def _get_gpu_type_view(
-    gpu: GPUType,
-    available: Availability,
-    *,
-    scalable_pools: tuple[ScalableNodePool, ...] | None,
-    cache: FormCache | None,
-) -> GPUTypeView:
-    if cache is None:
-        return _build_gpu_type_view(gpu, available, scalable_pools=scalable_pools)
-    return cache.get_gpu_view(gpu, available, scalable_pools=scalable_pools, build=_build_gpu_type_view)
 
 
 def _name_unit(gpu: GPUType) -> str:

@@ -22,7 +22,6 @@ from gpuspawner.core.catalog.model import (
 from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.catalog.software import describe_vendors, explain_misfit
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.cache import FormCache
 from gpuspawner.core.form.fields import (
     FilledFields,
     format_field_values,
@@ -54,16 +53,11 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict_label
 
 
-def build_image_views(catalog: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
+def build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
     """Return the views of all images, in the catalog's order.
 
     :param catalog: what the hub offers, without any user's limits.
-    :param cache: keeps the views for later forms; None for no cache.
     """
-    return _build_image_views(catalog) if cache is None else cache.get_image_views(catalog, build=_build_image_views)
-
-
-def _build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
     return tuple(_build_image_view(image, catalog) for image in catalog.images.values())
 
 

@@ -56,7 +56,7 @@ class Offer:
     :param autoscaler: reads what the cluster-autoscaler says about its node groups; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, at which the hub stops waiting for the API server;
         None = only the timeout of each request limits the wait.
-    :param cache: caches parts of the form between requests; None disables caching.
+    :param cache: keeps parts of the form between requests.
     """
 
     catalog: Catalog
@@ -68,7 +68,7 @@ class Offer:
     queues: QueuePlaces | None = None
     autoscaler: NodeGrowthReader | None = None
     answer_by: float | None = None
-    cache: FormCache | None = None
+    cache: FormCache = field(default_factory=FormCache)
 
     def predict_verdict(
         self,

@@ -193,7 +193,7 @@ def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Avail
         offer.inventory,
         tolerations=parse_admin_tolerations(spawner.trait_overrides["tolerations"]),
         priority=priority,
-        cache=offer.cache.availability if offer.cache else None,
+        cache=offer.cache.availability,
     )
     if offer.inventory.occupancy is not None or offer.inventory.nodes is None:
         return counts
