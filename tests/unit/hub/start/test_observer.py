@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -34,6 +35,7 @@ class Seen:
     def __init__(self, spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
         self.spawner = spawner
         self.clock = clock
+        self._versions = itertools.count(1)
         self.pods: dict[str, Any] = {}
         self.events: dict[str, Any] = {}
         monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=self.pods))
@@ -50,7 +52,7 @@ class Seen:
         return facts
 
     def put(self, pod: dict[str, Any], **changes: Any) -> None:
-        metadata = {**pod["metadata"], "resourceVersion": str(id(changes))}
+        metadata = {**pod["metadata"], "resourceVersion": str(next(self._versions))}
         self.pods[f"{self.spawner.namespace}/{self.spawner.pod_name}"] = {**pod, **changes, "metadata": metadata}
 
 
