@@ -193,19 +193,3 @@ def test_up_says_in_one_line_what_the_machine_lacks_and_starts_nothing(
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert message in done.stderr
     assert Footprint.of(RunDir.named("never")) == NOTHING
-
-
-def test_up_with_a_wrong_fleet_file_says_where_and_starts_nothing(state: Path, tmp_path: Path) -> None:
-    (tmp_path / "fleet.yaml").write_text("pools: {a: {count: many}}")
-    done = devcluster("up", "--name", "never", "--simulated-nodes", str(tmp_path / "fleet.yaml"))
-    assert done.stderr == f"devcluster: {tmp_path / 'fleet.yaml'}: pools.a.count is no int\n"
-    assert Footprint.of(RunDir.named("never")) == NOTHING
-
-
-def test_up_without_go_says_where_to_get_it(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSPAWNER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-    done = devcluster("up", "--name", "never", prefix=without("go"))
-    assert done.stderr == (
-        "devcluster: Go is missing: install Go 1.26 or newer from https://go.dev/dl/ and put `go` on PATH\n"
-    )

@@ -1,4 +1,4 @@
-"""A way to the API server that a test can close and open again, and whose answers it can hold back."""
+"""A way to the API server whose answers a test can hold back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 65536
 
 
 class Relay:
-    """Passes connections on to an API server, until it is switched off.
+    """Passes connections on to an API server.
 
     It listens on the API server's own address, so that the server's certificate stays right.
 
@@ -22,7 +22,6 @@ class Relay:
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
-        self._open = False
         self._may_answer = threading.Event()
         self._may_answer.set()
         self.accepted = 0
@@ -30,18 +29,6 @@ class Relay:
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
-
-    def open(self) -> None:
-        self._open = True
-
-    def close(self) -> None:
-        """Cut every connection and refuse new ones, as a machine that is down does."""
-        self._open = False
-        for connection in self._connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-        self._connections.clear()
 
     def hold_answers(self) -> None:
         """Pass requests on, and hold all answers back until :meth:`release_answers`."""
@@ -51,9 +38,13 @@ class Relay:
         self._may_answer.set()
 
     def end(self) -> None:
+        """Cut every connection and refuse new ones."""
         self.release_answers()
-        self.close()
         self._listener.close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         while True:
@@ -61,9 +52,6 @@ class Relay:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            if not self._open:
-                connection.close()
-                continue
             self.accepted += 1
             target = socket.create_connection(self._target)
             self._connections += [connection, target]

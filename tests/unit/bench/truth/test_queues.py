@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from bench.truth.fleet import draw_fleet
-from bench.truth.queues import EVERY, PRIORITY_LABEL, QUEUE_LABEL, Queue, Trouble
+from bench.truth.queues import EVERY, PRIORITY_LABEL, Queue, Trouble
 from bench.truth.vocabulary import GPU, TEAM_TAINT, USUAL_TAINT
-from gpuspawner.core.cluster.decode import decode_resources
 from gpuspawner.settings import Settings
 
 SEEDS = range(0, 300 * EVERY, EVERY)
@@ -86,43 +84,8 @@ def test_a_number_always_draws_the_same_queue():
     assert draw(3) != draw(6)
 
 
-def test_a_queue_names_only_objects_that_it_creates_before():
-    for queue in map(draw, SEEDS):
-        flavors, queues = ([each["metadata"]["name"] for each in list_kind(queue, kind)] for kind in KINDS)
-        used = {
-            flavor["name"]
-            for thing in (*list_kind(queue, "ClusterQueue"), *list_kind(queue, "Cohort"))
-            for group in thing["spec"].get("resourceGroups", ())
-            for flavor in group["flavors"]
-        }
-        assert (used <= set(flavors)) is (queue.trouble is not Trouble.NO_FLAVOR)
-        local = {each["metadata"]["name"]: each["spec"]["clusterQueue"] for each in list_kind(queue, "LocalQueue")}
-        assert set(local.values()) <= set(queues)
-        if queue.trouble is not Trouble.NO_LOCAL_QUEUE:
-            assert local[queue.settings["local_queue"]] == queue.cluster_queue
-            assert {pod["metadata"]["labels"][QUEUE_LABEL] for pod in queue.pods} <= set(local)
-
-
-KINDS = ("ResourceFlavor", "ClusterQueue")
-
-
 def test_the_hub_names_a_priority_class_that_exists_unless_that_is_the_trouble():
     for queue in map(draw, SEEDS):
         classes = {each["metadata"]["name"] for each in list_kind(queue, "WorkloadPriorityClass")}
         named = {queue.settings.get("priority_class")} - {None}
         assert (named <= classes) is (queue.trouble is not Trouble.NO_CLASS)
-
-
-def test_kueue_accepts_the_quotas():
-    # As ``ValidateClusterQueue`` of Kueue's pkg/webhooks/clusterqueue_webhook.go.
-    for queue in map(draw, SEEDS):
-        for each in (*list_kind(queue, "ClusterQueue"), *list_kind(queue, "Cohort")):
-            has_parent = bool(each["spec"].get("cohortName") or each["spec"].get("parentName"))
-            for quota in list_quotas(each):
-                assert has_parent or not {"borrowingLimit", "lendingLimit"} & quota.keys()
-                assert all(re.fullmatch(r"\d+(Gi|Ti)?", value) for key, value in quota.items() if key != "name")
-                lent = decode_resources({quota["name"]: quota.get("lendingLimit", "0")}).get(quota["name"], 0)
-                assert lent <= decode_resources({quota["name"]: quota["nominalQuota"]}).get(quota["name"], 0)
-            for group in each["spec"].get("resourceGroups", ()):
-                names = [[quota["name"] for quota in flavor["resources"]] for flavor in group["flavors"]]
-                assert names == [group["coveredResources"]] * len(names)
