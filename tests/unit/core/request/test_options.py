@@ -107,53 +107,53 @@ def test_a_form_or_link_with_more_fields_than_any_form_is_refused_before_it_is_s
     assert (found, time.thread_time() - began < 0.005) == ({"": "too_large"}, True)
 
 
-def test_a_form_becomes_user_options():
-    form = {
-        "image": ["pytorch"],
-        "cpu": ["0.5"],
-        "memory": ["8"],
-        "gpu": ["t4"],
-        "gpu_count": ["2"],
-        "_xsrf": ["secret"],
-    }
-    assert parse_form(form) == {"image": "pytorch", "cpu": "0.5", "memory": "8G", "gpu": "t4", "gpu_count": 2}
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        pytest.param(
+            {
+                "image": ["pytorch"],
+                "cpu": ["0.5"],
+                "memory": ["8"],
+                "gpu": ["t4"],
+                "gpu_count": ["2"],
+                "_xsrf": ["secret"],
+            },
+            {"image": "pytorch", "cpu": "0.5", "memory": "8G", "gpu": "t4", "gpu_count": 2},
+            id="every field",
+        ),
+        pytest.param({"gpu": [""], "gpu_count": [""]}, {"gpu": None}, id="no GPU"),
+        pytest.param({"gpu": [""], "gpu_count": ["2"]}, {"gpu": None}, id="the count of another choice"),
+        pytest.param(
+            {"image": ["plain"], "custom_image": ["quay.io/x"]},
+            {"image": "plain"},
+            id="the reference of another choice",
+        ),
+        pytest.param(
+            {"image": [""], "custom_image": [" quay.io/x "]}, {"image": "", "custom_image": "quay.io/x"}, id="reference"
+        ),
+        pytest.param({"image": [""]}, {"image": ""}, id="no field for a reference"),
+        pytest.param(
+            {"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"], "image": [""], "custom_image": [""]},
+            {"preset": "train"},
+            id="the button of a preset",
+        ),
+    ],
+)
+def test_a_form_becomes_user_options(form: dict[str, list[str]], options: dict[str, object]):
+    assert parse_form(form) == options
 
 
 @pytest.mark.parametrize(
-    ("typed", "memory"), [("8", "8G"), ("1.5", "1.5G"), ("512M", "512M"), (" 16 GiB ", "16 GiB"), ("lots", "lots")]
+    ("field", "typed", "amount"),
+    [
+        *(("memory", "8", "8G"), ("memory", "1.5", "1.5G"), ("memory", "512M", "512M"), ("memory", "lots", "lots")),
+        *(("memory", " 16 GiB ", "16 GiB"), ("shared_memory", "2", "2G"), ("shared_memory", " ", "")),
+        *(("run_time", "8", "8h"), ("run_time", "1.5", "1.5h"), ("run_time", "30m", "30m"), ("run_time", "", "")),
+    ],
 )
-def test_a_bare_memory_number_means_gib(typed: str, memory: str):
-    assert parse_form({"memory": [typed]}) == {"memory": memory}
-
-
-@pytest.mark.parametrize(
-    ("typed", "run_time"), [("8", "8h"), ("1.5", "1.5h"), ("30m", "30m"), (" 2d ", "2d"), ("", "")]
-)
-def test_a_bare_run_time_means_hours(typed: str, run_time: str):
-    assert parse_form({"run_time": [typed]}) == {"run_time": run_time}
-    assert parse_query({"opt-run_time": [typed]}) == {"run_time": run_time}
-
-
-@pytest.mark.parametrize(("typed", "shared"), [("2", "2G"), ("512M", "512M"), (" ", ""), ("x", "x")])
-def test_a_bare_number_of_shared_memory_means_gib_as_well(typed: str, shared: str):
-    assert parse_form({"shared_memory": [typed]}) == {"shared_memory": shared}
-
-
-def test_no_gpu_and_an_empty_count_are_none():
-    assert parse_form({"gpu": [""], "gpu_count": [""]}) == {"gpu": None}
-
-
-def test_the_count_beside_no_gpu_is_left_over_from_another_choice():
-    assert parse_form({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None}
-
-
-def test_a_reference_beside_another_image_is_left_over_from_another_choice():
-    assert parse_form({"image": ["plain"], "custom_image": ["quay.io/x"]}) == {"image": "plain"}
-
-
-def test_a_form_may_name_an_image_by_its_reference():
-    form = {"image": [""], "custom_image": [" quay.io/x "]}
-    assert parse_form(form) == {"image": "", "custom_image": "quay.io/x"}
+def test_a_bare_number_has_the_unit_of_its_field(field: str, typed: str, amount: str):
+    assert parse_form({field: [typed]}) == parse_query({f"opt-{field}": [typed]}) == {field: amount}
 
 
 def test_another_image_without_a_reference_is_refused():
@@ -167,27 +167,9 @@ def test_another_image_without_a_reference_is_refused():
     )
 
 
-def test_a_form_without_the_field_takes_the_default():
-    assert parse_form({"image": [""]}) == {"image": ""}
-
-
-def test_a_link_that_names_two_images_keeps_both_for_the_validation():
-    query = {"image": ["plain"], "opt-custom_image": ["quay.io/x"]}
-    assert parse_query(query) == {"image": "plain", "custom_image": "quay.io/x"}
-
-
-def test_a_link_that_contradicts_itself_keeps_its_count_for_the_validation():
-    assert parse_query({"gpu": [""], "gpu_count": ["2"]}) == {"gpu": None, "gpu_count": 2}
-
-
 @pytest.mark.parametrize("typed", ["two", "-1", "1.5", "٢", "9999999999"])
 def test_a_count_that_is_no_small_number_stays_as_typed_for_the_validation(typed: str):
     assert parse_form({"gpu_count": [typed]}) == {"gpu_count": typed}
-
-
-def test_a_preset_button_stands_for_its_preset_alone():
-    form = {"start_preset": ["train"], "cpu": ["999"], "gpu": ["t4"], "image": [""], "custom_image": [""]}
-    assert parse_form(form) == {"preset": "train"}
 
 
 @pytest.mark.parametrize(
@@ -206,18 +188,44 @@ def test_a_form_that_was_not_ours_is_refused_field_by_field(form: Any, expected:
     assert codes(parse_form, form) == expected
 
 
-def test_a_link_names_fields_bare_or_with_the_hubs_prefix():
-    query = {"v": ["1"], "opt-preset": ["train"], "cpu": ["4"], "opt-memory": ["16"], "gpu": ["t4"], "gpu_count": ["1"]}
-    expected = {"v": 1, "preset": "train", "cpu": "4", "memory": "16G", "gpu": "t4", "gpu_count": 1}
-    assert parse_query(query) == expected
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        pytest.param(
+            {
+                "v": ["1"],
+                "opt-preset": ["train"],
+                "cpu": ["4"],
+                "opt-memory": ["16"],
+                "gpu": ["t4"],
+                "gpu_count": ["1"],
+            },
+            {"v": 1, "preset": "train", "cpu": "4", "memory": "16G", "gpu": "t4", "gpu_count": 1},
+            id="names bare and with the hub's prefix",
+        ),
+        pytest.param(
+            {"image": ["plain"], "opt-custom_image": ["quay.io/x"]},
+            {"image": "plain", "custom_image": "quay.io/x"},
+            id="two images, for the validation",
+        ),
+        pytest.param(
+            {"gpu": [""], "gpu_count": ["2"]}, {"gpu": None, "gpu_count": 2}, id="a contradiction, for the validation"
+        ),
+    ],
+)
+def test_a_link_becomes_user_options(query: dict[str, list[str]], options: dict[str, object]):
+    assert parse_query(query) == options
 
 
-def test_a_field_named_both_ways_is_refused():
-    assert codes(parse_query, {"gpu": ["t4"], "opt-gpu": ["t4"]}) == {"gpu": "conflict"}
-
-
-def test_an_unknown_argument_of_a_link_is_refused():
-    assert codes(parse_query, {"opt-gpucount": ["1"]}) == {"gpucount": "unknown_field"}
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"gpu": ["t4"], "opt-gpu": ["t4"]}, {"gpu": "conflict"}),
+        ({"opt-gpucount": ["1"]}, {"gpucount": "unknown_field"}),
+    ],
+)
+def test_a_link_that_names_a_field_twice_or_wrongly_is_refused(query: dict[str, list[str]], expected: dict[str, str]):
+    assert codes(parse_query, query) == expected
 
 
 @given(ANYTHING)

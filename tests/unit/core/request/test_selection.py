@@ -157,10 +157,6 @@ def test_missing_options_take_the_default(nothing: object):
     assert validate(nothing, CATALOG) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
 
 
-def test_a_gpu_without_a_count_is_one():
-    assert validate({"gpu": "t4"}, CATALOG).gpu_count == 1
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -213,12 +209,6 @@ def test_a_flood_of_unknown_fields_is_refused_at_once(name: str):
     assert time.process_time() - read < 5 * (read - began)
 
 
-def test_a_message_names_what_is_allowed_instead():
-    with pytest.raises(SelectionError) as caught:
-        validate({"gpu": "t4", "gpu_count": 5}, CATALOG)
-    assert str(caught.value) == "gpu_count: The number of GPUs (T4) in one server must be 1 to 4, not 5."
-
-
 @pytest.mark.parametrize("none", [None, ""])
 def test_an_image_may_be_named_by_its_reference(none: object):
     selection = validate({"custom_image": OWN, "image": none}, CATALOG)
@@ -246,11 +236,6 @@ def test_a_reference_is_kept_by_its_full_name():
         "gpu_count": 0,
         "profile": "docker.io/library/python · 2 CPUs · 8 GiB",
     }
-
-
-def test_a_reference_goes_before_the_image_of_a_preset():
-    selection = validate({"preset": "train", "custom_image": OWN}, CATALOG)
-    assert (selection.image, selection.custom_image, selection.gpu) == ("", OWN, "t4")
 
 
 def test_the_contents_of_a_custom_image_are_unknown_and_refuse_no_gpu():
@@ -303,19 +288,23 @@ def test_where_only_offered_images_are_allowed_no_other_can_be_named():
     assert codes({"custom_image": OWN}, replace(CATALOG, custom_images=None)) == {"custom_image": "unknown_field"}
 
 
-def test_a_preset_stands_for_its_options():
-    expected = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
-    assert validate({"preset": "train"}, CATALOG) == expected
+TRAIN = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
 
 
-def test_fields_beside_a_preset_override_it():
-    selection = validate({"preset": "train", "cpu": 4, "gpu_count": 1}, CATALOG)
-    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (4000, "t4", 1)
-
-
-def test_another_gpu_than_the_presets_counts_anew():
-    selection = validate({"preset": "train", "gpu": "mi210"}, CATALOG)
-    assert (selection.gpu, selection.gpu_count) == ("mi210", 1)
+@pytest.mark.parametrize(
+    ("beside", "changes"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"cpu": 4, "gpu_count": 1}, {"cpu_millis": 4000, "gpu_count": 1}, id="amounts"),
+        pytest.param({"gpu": "mi210"}, {"gpu": "mi210", "gpu_count": 1}, id="another GPU, which counts anew"),
+        pytest.param({"gpu": None}, {"gpu": None, "gpu_count": 0}, id="no GPU"),
+        pytest.param({"custom_image": OWN}, {"image": "", "custom_image": OWN}, id="a reference"),
+    ],
+)
+def test_a_preset_stands_for_its_options_and_fields_beside_it_override_it(
+    beside: dict[str, object], changes: dict[str, Any]
+):
+    assert validate({"preset": "train", **beside}, CATALOG) == replace(TRAIN, **changes)
 
 
 @pytest.mark.parametrize("name", ["image", "cpu", "memory", "gpu_count"])
@@ -341,11 +330,6 @@ def test_a_choice_that_began_with_a_preset_outlives_it():
 )
 def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: bool):
     assert is_given(name, value) is expected
-
-
-def test_no_gpu_beside_a_preset_means_none():
-    selection = validate({"preset": "train", "gpu": None}, CATALOG)
-    assert (selection.gpu, selection.gpu_count) == (None, 0)
 
 
 def test_without_bounds_amounts_are_left_to_the_spawner():
