@@ -14,7 +14,7 @@ from devcluster.hub_config import HubSettings
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import shoot
 from tests.cluster.support.fixtures import offer
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import Visitor, visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -36,9 +36,7 @@ def admin(page: Page, admins_hub: Hub) -> Person:
 
 
 def visitor(hub: Hub, name: str) -> Visitor:
-    visiting = Visitor(hub.url)
-    visiting.log_in(name)
-    return visiting
+    return visit(hub.url, name)
 
 
 @pytest.mark.window(viewport={"width": 1000, "height": 520})

@@ -22,7 +22,7 @@ from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
 from tests.cluster.support.own_pods import running_pod
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -79,9 +79,7 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
 
 
 def types_offered(hub: Hub) -> set[str]:
-    visitor = Visitor(hub.url)
-    visitor.log_in("first")
-    return set(visitor.get("/hub/spawn").offered())
+    return set(visit(hub.url, "first").get("/hub/spawn").offered())
 
 
 def is_at_rest(servers: Servers, user: str) -> bool:

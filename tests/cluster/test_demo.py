@@ -17,7 +17,7 @@ from devcluster.demo.local import ADMIN, NAMESPACE, PASSWORD
 from devcluster.hub import CHECKOUT
 from devcluster.ports import free_ports
 from tests.cluster.support.demo import Demo, demo, is_free, refusal
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import Visitor, visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
 
@@ -37,9 +37,7 @@ class Running:
     seconds: float
 
     def visitor(self, name: str) -> Visitor:
-        visitor = Visitor(f"http://127.0.0.1:{self.port}")
-        visitor.log_in(name, PASSWORD)
-        return visitor
+        return visit(f"http://127.0.0.1:{self.port}", name, PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +45,7 @@ def running() -> Iterator[Running]:
     (port,), began = free_ports(["127.0.0.1"]), time.monotonic()
     with demo("--name", NAME, "--port", str(port)) as started:
         started.wait_ready(timeout_s=120)
-        visitor = Visitor(f"http://127.0.0.1:{port}")
-        visitor.log_in("first", PASSWORD)
-        assert "a100-40gb" in visitor.get("/hub/spawn").offered()
+        assert "a100-40gb" in visit(f"http://127.0.0.1:{port}", "first", PASSWORD).get("/hub/spawn").offered()
         yield Running(started, port, time.monotonic() - began)
 
 
@@ -68,8 +64,7 @@ def test_a_warm_start_to_a_form_that_answers_is_quick(running: Running) -> None:
 def test_the_printed_admin_sees_the_admins_notes_beside_a_users_login(running: Running) -> None:
     (address,) = re.findall(rf"http://localhost:{running.port}(?=/hub/spawn)", running.demo.printed)
     (password,) = re.findall(rf"the user name is {ADMIN}, the password (\S+)", running.demo.printed)
-    admin = Visitor(address)
-    admin.log_in(ADMIN, password)
+    admin = visit(address, ADMIN, password)
 
     visitors = (admin, running.visitor("reader"))
     notes = [each.get("/hub/spawn").soup.select("#gpuspawner-admin li") for each in visitors]

@@ -20,7 +20,7 @@ from devcluster.hub import PROXY_SCRIPT
 from devcluster.ports import free_ports
 from tests.cluster.support.demo import is_free, refusal
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
 
@@ -121,8 +121,7 @@ def started(cluster: Cluster, kubeconfig: Path, values: Path) -> Iterator[Starte
 
 def test_a_server_starts_in_the_cluster_with_the_chosen_gpus(started: Started, api: ApiClient) -> None:
     pods = Pods(api, NAMESPACE)
-    visitor = Visitor(started.url)
-    visitor.log_in("ada", PASSWORD)
+    visitor = visit(started.url, "ada", PASSWORD)
     fields = visitor.get("/hub/spawn").fields()
 
     answer = visitor.post("/hub/spawn/ada", {**fields, "gpu": WHOLE_CARD.slug, "gpu_count": "2"})

@@ -7,7 +7,7 @@ from kubernetes.client import ApiClient
 
 from tests.cluster.support import nodes
 from tests.cluster.support.fleet import KINDS
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import Visitor, visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -18,9 +18,7 @@ MIXED = KINDS["A100 80 GB"]
 
 @pytest.fixture
 def visitor(servers: Servers) -> Visitor:
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in("reader")
-    return visitor
+    return visit(servers.hub.url, "reader")
 
 
 def nodes_of_mixed(api: ApiClient) -> list[str]:

@@ -13,7 +13,7 @@ from devcluster.hub import CHECKOUT, Hub
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -32,8 +32,7 @@ def test_a_choice_in_the_form_becomes_a_server_that_holds_the_gpus(
     settings = HubSettings(namespace=namespace, gpuspawner=offer(cluster), python=python)
     with Hub(cluster, settings) as hub:
         servers = Servers(hub, Pods(api, namespace))
-        visitor = Visitor(hub.url)
-        visitor.log_in("ada")
+        visitor = visit(hub.url, "ada")
         fields = visitor.get("/hub/spawn").fields()
 
         try:

@@ -7,7 +7,7 @@ from kubernetes.client import ApiClient
 
 from tests.cluster.support import nodes
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD, Kind
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -15,10 +15,7 @@ from tests.cluster.support.waiting import wait_for
 
 @pytest.mark.smoke
 def test_the_form_offers_every_gpu_type_of_the_fleet_with_its_numbers(servers: Servers) -> None:
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in("reader")
-
-    offered = visitor.get("/hub/spawn").offered()
+    offered = visit(servers.hub.url, "reader").get("/hub/spawn").offered()
 
     numbers = {slug: (gpu["total"], gpu["max_count"]) for slug, gpu in offered.items() if slug != "nowhere"}
     assert numbers == {kind.slug: (kind.total, kind.most) for kind in KINDS.values()}
@@ -69,8 +66,7 @@ def test_a_server_without_gpu_still_starts_when_no_cpu_node_has_room(
     h100 = KINDS["H100"]
     # One more, as the last: a hub that knows of it, some tenths of a second later, knows of the others as well.
     closed += [node.metadata.name for node in simulated if h100.is_on(node.metadata.labels)]
-    onlooker = Visitor(servers.hub.url)
-    onlooker.log_in("onlooker")
+    onlooker = visit(servers.hub.url, "onlooker")
 
     with nodes.cordoned(api, closed):
         wait_for(

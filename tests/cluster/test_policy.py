@@ -18,7 +18,7 @@ from devcluster.hub_client import Answer
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import USER_ANNOTATION, Pods
 from tests.cluster.support.waiting import wait_for
 from tests.cluster.test_pairs import PAIRS
@@ -120,8 +120,7 @@ def test_twenty_tabs_get_as_many_servers_as_the_limit_has(site: Site) -> None:
 
 
 def test_an_admin_who_starts_a_server_for_a_user_has_that_users_limits(site: Site) -> None:
-    root = Visitor(site.hub.url)
-    root.log_in("root")
+    root = visit(site.hub.url, "root")
     fields = {**root.get("/hub/spawn/pat/by-root").fields(), "gpu": CARD.slug}
 
     refused = root.post("/hub/spawn/pat/by-root", {**fields, "gpu_count": "2"})
@@ -166,8 +165,7 @@ def test_after_a_restart_of_the_hub_the_first_request_is_counted_right(site: Sit
 
 def test_a_namespaces_quota_is_the_tighter_limit(site: Site) -> None:
     with quota(site, {f"requests.{CARD.resource}": "2"}):
-        visitor = Visitor(site.hub.url)
-        visitor.log_in("quinn")
+        visitor = visit(site.hub.url, "quinn")
         refused = wait_for(lambda: _refused(site.ask("quinn", "big", count=3)), "the quota noticed")
         assert refused.message == "gpu_count: The cluster's quota leaves 2 GPUs for one more server."
 

@@ -12,7 +12,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.test_metrics import scraped
@@ -47,17 +47,13 @@ def servers(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
         yield Servers(hub, Pods(api, NAMESPACE))
 
 
-def visit(servers: Servers, user: str, path: str) -> str:
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in(user)
-    return visitor.get(path).text
-
-
 @pytest.mark.smoke
 def test_a_profile_waits_for_its_gpus_and_says_so_and_starts_when_they_are_free(servers: Servers) -> None:
     with servers.running({"first": {"profile": "one"}}), servers.asked("second", {"profile": "all"}):
         told = servers.wait_told("second", "Insufficient nvidia.com/gpu")
-        waiting, home = visit(servers, "second", "/hub/spawn-pending/second"), visit(servers, "first", "/hub/home")
+        url = servers.hub.url
+        waiting = visit(url, "second").get("/hub/spawn-pending/second").text
+        home = visit(url, "first").get("/hub/home").text
         held = scraped(servers.hub)
 
         servers.stop("first")
@@ -78,9 +74,7 @@ def test_a_profile_waits_for_its_gpus_and_says_so_and_starts_when_they_are_free(
 @pytest.mark.smoke
 def test_the_cards_say_what_each_profile_gives_and_when_it_starts(servers: Servers) -> None:
     with servers.running({"holder": {"profile": "one"}}):
-        visitor = Visitor(servers.hub.url)
-        visitor.log_in("reader")
-        page = visitor.get("/hub/spawn")
+        page = visit(servers.hub.url, "reader").get("/hub/spawn")
 
     assert page.cards() == {
         "plain": page.cards()["plain"],

@@ -22,7 +22,7 @@ from devcluster.run_dir import RunDir
 from tests.cluster.support import mishaps
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.own_pods import running_pod
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.registry import Registry
 from tests.cluster.support.servers import Servers
@@ -71,9 +71,7 @@ def lost(api: ApiClient, servers: Servers) -> Iterator[dict[str, Told]]:
 
 def offered(servers: Servers, user: str) -> dict[str, dict[str, Any]]:
     """Return the GPU types on a user's form by slug."""
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in(user)
-    return visitor.get("/hub/spawn").offered()
+    return visit(servers.hub.url, user).get("/hub/spawn").offered()
 
 
 def allocatable(api: ApiClient, node: str) -> int:
@@ -98,10 +96,8 @@ def test_an_image_that_is_not_there_or_is_locked_ends_the_start(registry: Regist
 
     choices = links(end)
     assert 1 <= len(choices) <= 3
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in("misser")
     for address in choices.values():
-        fields = visitor.get(address).fields()
+        fields = visit(servers.hub.url, "misser").get(address).fields()
         assert (fields["gpu"], fields["gpu_count"], fields["image"] != "") == (CARD["gpu"], "1", True)
     assert servers.pods.find("misser") is None
 

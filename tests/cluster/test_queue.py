@@ -34,7 +34,7 @@ from tests.cluster.support.cloud import pool_of
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.kueue import Kueue, documented_objects, installed_kueue, objects_for
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -238,8 +238,7 @@ def test_while_kueue_is_down_users_and_admins_read_it_and_a_stop_ends_once_it_is
         hub.client.stop_server("holder")
         told = {user: servers.wait_told(user, "Spawn failed") for user in ("plain", "other")}
         found = diagnoses(cluster, tmp_path / "doctor.json")
-        visitor = Visitor(hub.url)
-        visitor.log_in("holder")
+        visitor = visit(hub.url, "holder")
         wait_for(lambda: HELD in visitor.get("/hub/home").text, "the stop told")
         held, elsewhere = servers.state("holder")["pending"], takes_pods(pods, "default")
         log = hub.log.read_text()

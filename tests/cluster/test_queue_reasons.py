@@ -20,7 +20,7 @@ from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS
 from tests.cluster.support.kueue import GROUP, VERSION, Kueue, installed_kueue
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.told import listening
@@ -156,8 +156,7 @@ def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_wh
         cluster_queue("contested", "any", preemption={"withinClusterQueue": "LowerPriority"}),
         *(local_queue(user, "contested") for user in ("loser", "winner")),
     ]
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in("loser")
+    visitor = visit(servers.hub.url, "loser")
     with kueue.objects(*objects), servers.running({"loser": ONE}):
         servers.wait_verdict("winner", CARD.slug, 1, sentence=MAY_PREEMPT)
         with servers.asked("winner", ONE):

@@ -17,7 +17,7 @@ from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -94,9 +94,7 @@ def chart_hub(cluster: Cluster, api: ApiClient) -> Iterator[ChartHub]:
 @pytest.mark.smoke
 def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiClient, chart_hub: ChartHub) -> None:
     servers = chart_hub.servers
-    visitor = Visitor(chart_hub.hub.url)
-    visitor.log_in("visitor")
-    page = visitor.get("/hub/spawn")
+    page = visit(chart_hub.hub.url, "visitor").get("/hub/spawn")
     assert page.island()["capacity_notice"].endswith("The hub may not list the cluster's nodes.")
     assert list(page.offered()) == [WHOLE_CARD.slug]
     with servers.running({"visitor": CHOICE}):

@@ -14,7 +14,7 @@ from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -42,8 +42,7 @@ def servers(cluster: Cluster, api: ApiClient, mount: Mount) -> Iterator[Servers]
 
 def test_settings_change_while_the_hub_runs(cluster: Cluster, servers: Servers, mount: Mount) -> None:
     hub = servers.hub
-    visitor = Visitor(hub.url)
-    visitor.log_in("early")
+    visitor = visit(hub.url, "early")
 
     def offered() -> set[str]:
         return set(visitor.get("/hub/spawn").offered())

@@ -8,7 +8,7 @@ import pytest
 from kubernetes.client import V1Pod
 
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 
@@ -35,8 +35,7 @@ def test_an_accepted_request_makes_both(servers: Servers, pods: Pods) -> None:
 @pytest.fixture(scope="module")
 def both_pods(servers: Servers, pods: Pods) -> tuple[V1Pod, V1Pod]:
     """The pods of one choice, made through the form and through REST, one after the other by the same user."""
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in("twin")
+    visitor = visit(servers.hub.url, "twin")
     fields = visitor.get("/hub/spawn").fields()
     visitor.post("/hub/spawn/twin", {**fields, **FORM})
     by_form = pods.of("twin")

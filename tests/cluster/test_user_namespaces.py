@@ -21,7 +21,7 @@ from gpuspawner.cli.cluster.shipped_roles import parse_shipped_rights, read_ship
 from tests.cluster.support.audit import requests_of, uses_of
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import WHOLE_CARD
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -145,9 +145,7 @@ def test_with_the_rights_of_one_namespace_a_start_says_what_is_missing_and_the_h
 ) -> None:
     with granted(api, is_whole=False), Hub(cluster, settings(cluster), kubeconfig=kubeconfig) as hub:
         # Limits take the pods of servers, which this hub may not read.
-        visitor = Visitor(hub.url)
-        visitor.log_in("ada")
-        offered = list(visitor.get("/hub/spawn").offered())
+        offered = list(visit(hub.url, "ada").get("/hub/spawn").offered())
         servers = servers_of(hub, api, "ada")
         uncounted, unmade = servers.ask("ada", CHOICE), servers.ask("ada", {"gpu": None})
         failure = hub.failure()

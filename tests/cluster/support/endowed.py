@@ -30,7 +30,7 @@ from tests.cluster.support.karpenter import NODE_POOLS, definition, kinds_served
 from tests.cluster.support.kueue import GROUP as KUEUE_GROUP
 from tests.cluster.support.kueue import VERSION as KUEUE_VERSION
 from tests.cluster.support.nodes import labelled
-from tests.cluster.support.pages import Page, Visitor
+from tests.cluster.support.pages import Page, visit
 from tests.cluster.support.planting import bare_definition, planted
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
@@ -89,10 +89,8 @@ class Site:
 
     def form(self, user: str, **choice: str) -> Page:
         """Open the form with the verdict on a choice."""
-        visitor = Visitor(self.hub.url)
-        visitor.log_in(user)
         fields = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": WHOLE_CARD.slug, "gpu_count": "1", **choice}
-        return visitor.get("/hub/spawn", choice=fields)
+        return visit(self.hub.url, user).get("/hub/spawn", choice=fields)
 
     def verdict(self, user: str, **choice: str) -> tuple[str, str]:
         """Return the verdict on a choice: its outcome, and the sentence."""

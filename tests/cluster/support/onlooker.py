@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class Onlooker:
     """
 
     def __init__(self, url: str, name: str, *, choice: Mapping[str, str]) -> None:
-        self._visitor = Visitor(url)
-        self._visitor.log_in(name)
+        self._visitor = visit(url, name)
         self._choice = choice
 
     def look(self, path: str = "/hub/spawn") -> Glance:

@@ -123,3 +123,13 @@ class Visitor:
         except urllib.error.HTTPError as error:
             with error:
                 return Page(error.code, error.url or "", BeautifulSoup(error.read(), "html.parser"))
+
+
+def visit(url: str, name: str, password: str = "any password") -> Visitor:
+    """Return a person who is logged in.
+
+    :param url: address of the hub.
+    """
+    visitor = Visitor(url)
+    visitor.log_in(name, password)
+    return visitor

@@ -12,7 +12,7 @@ from kubernetes.client import V1Pod
 
 from devcluster.hub import Hub
 from devcluster.hub_client import Answer
-from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pages import visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
 
@@ -66,10 +66,8 @@ class Servers:
 
     def verdict(self, user: str, gpu: str, number: int) -> dict[str, Any]:
         """Return the verdict that the form shows a user before Start."""
-        visitor = Visitor(self.hub.url)
-        visitor.log_in(user)
         fields = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": gpu, "gpu_count": str(number)}
-        return dict(visitor.get("/hub/spawn", choice=fields).island()["verdict"])
+        return dict(visit(self.hub.url, user).get("/hub/spawn", choice=fields).island()["verdict"])
 
     def wait_verdict(self, user: str, gpu: str, number: int, *, sentence: str) -> dict[str, Any]:
         """Wait until the form's verdict contains a sentence, or a part of one, and return the verdict.

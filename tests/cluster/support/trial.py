@@ -19,7 +19,7 @@ from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_v
 from gpuspawner.cli.values.helm_values import HelmValues
 from tests.cluster.support import cloud as clouds
 from tests.cluster.support.cloud import Cloud, pool_of
-from tests.cluster.support.pages import Page, Visitor
+from tests.cluster.support.pages import Page, Visitor, visit
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.twins import places_elsewhere
@@ -165,8 +165,7 @@ def on_trial(
     """
     clouds.put_up(cluster, api, cloud.there)
     with Hub(cluster, _settings(namespace, values=values, cloud=cloud), run_dir=folder / "hub") as hub:
-        visitor = Visitor(hub.url)
-        visitor.log_in(READER)
+        visitor = visit(hub.url, READER)
         is_queued = "queue" in values.settings
         review = partial(asked, cluster, api, folder, namespace=namespace, review=gate_queued)
         yield Trial(
