@@ -64,6 +64,7 @@ def test_a_model_is_found_by_what_labels_call_it(key: str, value: str, memory_mi
         # One name for two models, and nothing that tells them apart.
         (NAME, "a100", None),
         (NAME, "a100", 20480),
+        ("zone", "a100", None),
     ],
 )
 def test_what_labels_do_not_tell_is_not_guessed(key: str, value: str, memory_mib: int | None):
@@ -93,10 +94,6 @@ def test_a_label_that_also_stands_for_parts_tells_no_memory():
 )
 def test_the_table_says_which_products_are_linked(key: str, value: str, is_linked: bool):
     assert TABLE.has_nvlink(key, value) is is_linked
-
-
-def test_an_unknown_label_names_no_model():
-    assert TABLE.find("zone", "a100") is None
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,6 @@ from gpuspawner.core.cluster.model import PodConstraints
 from tests.unit.core.kueue_workloads import local_queue
 
 
-def test_a_pod_that_is_to_be_queued_names_its_queue():
-    assert KueueQueue(local_queue="gpu-queue").labels == {"kueue.x-k8s.io/queue-name": "gpu-queue"}
-
-
 def test_a_priority_is_named_beside_it():
     labels = KueueQueue(local_queue="gpu-queue", priority_class="interactive").labels
     assert labels == {QUEUE_LABEL: "gpu-queue", "kueue.x-k8s.io/priority-class": "interactive"}

@@ -91,19 +91,6 @@ def test_labels_say_what_one_unit_is(
     assert summary(offer(resource, labels)) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "number"),
-    [
-        # GPU Feature Discovery names one of two models; the resource counts the cards of both.
-        ({PRODUCT: "A100-40", "nvidia.com/gpu.count": "2"}, 4),
-        ({PRODUCT: "A100-40-MIG-INVALID", "nvidia.com/gpu.count": "0"}, 4),
-    ],
-)
-def test_a_node_whose_labels_cannot_tell_offers_nothing(labels: dict[str, str], number: int):
-    node = Node(name="n", labels=labels, capacity={"nvidia.com/gpu": number})
-    assert isinstance(read_node_gpu(node, "nvidia.com/gpu", table=TABLE), LabelContradiction)
-
-
 def test_a_node_with_several_amd_models_offers_nothing():
     labels = {"amd.com/gpu.product-name.AMD_A": "1", "amd.com/gpu.product-name.AMD_B": "1"}
     node = Node(name="n", labels=labels, capacity={"amd.com/gpu": 2})

@@ -46,13 +46,6 @@ def test_gpu_nodes_are_avoided_by_the_labels_that_tell_them(
     assert build_gpu_node_exclusion(catalog(*matches)) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"), [({}, True), ({PRODUCT: "T4"}, True), ({PRODUCT: "A"}, False), ({PRODUCT: "B"}, False)]
-)
-def test_a_node_without_the_label_is_not_avoided(labels: dict[str, str], expected: bool):
-    assert matches_expressions(labels, (not_in(PRODUCT, "A", "B"),)) is expected
-
-
 def test_nodes_without_a_type_are_avoided_as_well():
     found = replace(catalog({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
     assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))

@@ -50,12 +50,6 @@ def test_groups_are_asked_for_only_where_something_depends_on_them(policy: Polic
     assert policy.depends_on_groups is asks
 
 
-@pytest.mark.parametrize(("groups", "compared"), [({"ML", "Straße"}, {"ml", "strasse"}), (set(), set()), (None, set())])
-def test_groups_are_compared_without_regard_to_case(groups: set[str] | None, compared: set[str]):
-    person = Person(name="ada", groups=None if groups is None else frozenset(groups))
-    assert person.normalized_groups == compared
-
-
 def test_groups_are_compared_without_case_and_however_accents_are_kept():
     person = Person(name="ada", groups=frozenset({"CAFE\u0301", "Stra\u00dfe"}))
     assert person.normalized_groups == {normalize_group("caf\u00e9"), "strasse"}

@@ -19,23 +19,19 @@ def test_a_queue_needs_its_name_alone():
     assert (queue.local_queue, queue.priority_class, queue.timeout_s, queue.gpus) == ("gpu-queue", "", None, ("*",))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *({"local_queue": name} for name in ("", "GPU", "a b", "-a", "a-", "{username}", "a" * 64, "a\n", 5, None)),
+        *({"timeout": timeout} for timeout in (0, -1, 7 * 24 * 3600 + 1, "1h", True)),
+        {"gpus": []},
+    ],
+)
+def test_what_no_label_holds_too_long_a_time_and_no_type_are_refused(keys: dict[str, object]):
+    with pytest.raises(ValidationError):
+        parsed(**keys)
+
+
 def test_without_a_name_there_is_no_queue():
     with pytest.raises(ValidationError):
         TypeAdapter(KueueQueue).validate_python({"timeout": 60})
-
-
-@pytest.mark.parametrize("name", ["", "GPU", "a b", "-a", "a-", "{username}", "a" * 64, "a\n", 5, None])
-def test_a_name_that_no_label_can_hold_is_refused(name: object):
-    with pytest.raises(ValidationError):
-        parsed(local_queue=name)
-
-
-@pytest.mark.parametrize("timeout", [0, -1, 7 * 24 * 3600 + 1, "1h", True])
-def test_a_time_is_a_number_of_seconds_up_to_a_week(timeout: object):
-    with pytest.raises(ValidationError):
-        parsed(timeout=timeout)
-
-
-def test_a_queue_for_no_type_is_refused():
-    with pytest.raises(ValidationError):
-        parsed(gpus=[])
