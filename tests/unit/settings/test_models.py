@@ -220,16 +220,6 @@ def test_a_disabled_type_that_is_described_is_hidden_under_every_name():
     ]
 
 
-def test_entries_are_sorted_by_their_order_and_then_as_they_stand():
-    images = {
-        "d": {"image": "d"},
-        "c": {"image": "c"},
-        "b": {"image": "b", "order": 2},
-        "a": {"image": "a", "order": -1},
-    }
-    assert list(configured(images=images).images) == ["a", "b", "d", "c"]
-
-
 @pytest.mark.parametrize(
     ("cpu", "bounds"),
     [

@@ -31,16 +31,6 @@ def test_mappings_are_merged_and_everything_else_is_taken_whole():
     assert lower == {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
 
 
-def test_a_null_stays_and_nothing_below_it_comes_back():
-    taken_out = merge_values({"a": {"x": 1}}, {"a": None})
-    assert taken_out == {"a": None}
-    assert merge_values(taken_out, {"a": {"y": 2}}) == {"a": {"y": 2}}
-
-
-def test_a_mapping_takes_the_place_of_what_is_none():
-    assert merge_values({"a": [1]}, {"a": {"x": None}}) == {"a": {"x": None}}
-
-
 @given(VALUES, VALUES)
 def test_changes_over_what_was_before_make_what_is_after(before: Any, after: Any):
     assert spoken(merge_values(before, diff_values(before, after))) == spoken(after)

@@ -19,7 +19,6 @@ from gpuspawner.core.catalog.policy_model import (
     Policy,
     Rule,
 )
-from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""
@@ -92,32 +91,6 @@ def test_pools_alone_are_a_policy():
     assert (found.default, list(found.pools)) == (Rule(), ["p"])
 
 
-@pytest.mark.parametrize(
-    "nulls",
-    [
-        {"default": None, "groups": None, "users": None, "hide": None},
-        {"groups": {"ml": None}, "users": {"ada": None}},
-        {"default": {"gpus": None, "max_gpus": None, "cpu": None, "images": None, "max_runtime": None}},
-    ],
-)
-def test_null_says_nothing(nulls: Any):
-    assert policy({"policy": nulls}) == Policy()
-
-
-@pytest.mark.parametrize("place", ["default", "groups", "users"])
-def test_null_removes_a_gpu_type_of_another_values_file(place: str):
-    rule = {"gpus": {"t4": {}, "a100": None}}
-    raw = {"policy": {place: rule if place == "default" else {"x": rule}}}
-    found = policy(raw)
-    assert found is not None
-    rules = (found.default, *found.groups.values(), *found.users.values())
-    assert {"t4": GPUTypeRule()} in [rule.gpus for rule in rules]
-
-
-def test_null_removes_a_pool():
-    assert policy({"pools": {"p": None}, "policy": {"hide": True}}) == Policy(hide=True)
-
-
 def test_a_type_of_its_own_says_how_long_it_is_had():
     raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
     assert Settings.parse(raw).configured.gpus["t4"].max_runtime_s == 12 * 3600
@@ -151,35 +124,6 @@ def test_a_rule_that_lists_images_allows_no_others_unless_it_says_so(rule: Any, 
     found = policy({"images": IMAGES, "policy": {"groups": {"ml": {**rule, "deny": deny}}}})
     assert found is not None
     assert found.groups["ml"].custom_images is expected
-
-
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    [
-        ((), False),
-        (("free",), True),
-        (("listed",), False),
-        (("free", "listed"), True),
-        (("free", "probation"), False),
-    ],
-    ids=["none", "free", "listed", "both", "denied"],
-)
-def test_custom_images_are_for_those_whose_rules_allow_them(groups: tuple[str, ...], expected: bool):
-    found = policy(
-        {
-            "images": IMAGES,
-            "policy": {
-                "default": {"images": ["lab"]},
-                "groups": {
-                    "free": {"custom_images": True},
-                    "listed": {"images": ["lab", "torch"]},
-                    "probation": {"deny": True, "images": ["lab"]},
-                },
-            },
-        }
-    )
-    assert found is not None
-    assert resolve_rule(found, Person(name="ada", groups=frozenset(groups))).custom_images is expected
 
 
 STAFF = {"allowed_groups": ["Staff", "tutors"], "allowed_users": ["Ada"]}

@@ -22,7 +22,7 @@ from gpuspawner.hub.pod.admin_values import OWN_RESOURCE_TRAITS, parse_admin_tol
 from gpuspawner.hub.pod.patch import PodChoice, apply_choice
 from tests.unit.hub.conftest import CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.hub.pod.pods import PodBuilder
-from tests.unit.hub.starts import begin, plain_pod, pod_of, without_our_annotations
+from tests.unit.hub.starts import begin, plain_pod, pod_of
 from tests.unit.kube.watch_server import NODES, WatchServer
 
 GIB = 2**30
@@ -114,22 +114,6 @@ async def test_with_only_the_class_changed_the_pod_has_the_same_resources(
     expected = await plain_pod(ours, traits)
     (container,) = (await pod_of(ours, {}))["spec"]["containers"]
     assert container["resources"] == expected["spec"]["containers"][0]["resources"]
-
-
-PROFILES = [
-    {"display_name": "Small", "slug": "small", "default": True},
-    {"display_name": "GPU", "slug": "gpu", "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": "1"}}},
-]
-
-
-@pytest.mark.parametrize("profile", ["small", "gpu"])
-async def test_with_a_profile_list_and_no_settings_the_pod_is_kubespawners_but_for_our_annotations(
-    make_spawner: MakeSpawner, profile: str
-):
-    traits = {"profile_list": PROFILES, "cpu_limit": 2, "mem_limit": "3G", "mem_guarantee": "1G"}
-    ours = make_spawner(settings={}, kubespawner=traits)
-    expected = await plain_pod(ours, traits, options={"profile": profile})
-    assert without_our_annotations(await pod_of(ours, {"profile": profile})) == expected
 
 
 async def test_amounts_of_a_hook_hold_for_who_chose_nothing(make_spawner: MakeSpawner):

@@ -82,12 +82,6 @@ def test_of_two_run_times_the_shorter_one_counts(name: str, own: Any, run_time_s
     assert make_spec({"extra_pod_config": {name: own}}, run_time_s=run_time_s).get("activeDeadlineSeconds") == expected
 
 
-def test_the_run_time_of_the_choice_is_the_pods():
-    spec = make_spec({"extra_pod_config": {"dnsPolicy": "None"}}, run_time_s=5400)
-    assert (spec["activeDeadlineSeconds"], spec["dnsPolicy"]) == (5400, "None")
-    assert "activeDeadlineSeconds" not in make_spec()
-
-
 # -- labels and annotations --------------------------------------------------------------------------------------------
 
 

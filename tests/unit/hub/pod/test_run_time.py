@@ -17,9 +17,9 @@ from kubernetes_asyncio.client import V1Container, V1EnvVar, V1Pod, V1PodSpec
 from gpuspawner.hub.pod.patch import RUN_TIME_ANNOTATION, RUN_TIME_VARIABLE
 from gpuspawner.hub.pod.run_time import END_VARIABLE, SCHEMA_ID, add_end_time, enforce_run_time
 from gpuspawner.hub.start.state import StartState
-from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.pod.pods import make_pod
-from tests.unit.hub.starts import environment, pod_of
+from tests.unit.hub.starts import environment
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -155,14 +155,6 @@ def test_a_variable_of_the_admin_is_not_replaced_by_the_run_time():
     assert environment(make_pod({"environment": {RUN_TIME_VARIABLE: "own"}}, run_time_s=60)) == {
         RUN_TIME_VARIABLE: "own"
     }
-
-
-async def test_a_run_time_is_in_the_pod_for_kubernetes_for_users_and_for_programs(make_spawner: MakeSpawner):
-    run_time = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
-    pod = await pod_of(make_spawner(settings={**SETTINGS, "run_time": run_time}), {"gpu": "a100", "run_time": "30m"})
-    assert pod["spec"]["activeDeadlineSeconds"] == 1800
-    assert pod["metadata"]["annotations"][RUN_TIME_ANNOTATION] == "1800"
-    assert environment(pod)[RUN_TIME_VARIABLE] == "1800"
 
 
 @pytest.mark.parametrize(
