@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -188,12 +188,6 @@ async def test_a_pod_that_may_have_been_created_is_deleted_though_the_hub_never_
     assert expected == [each.path.rpartition("/")[2] for each in server.requests if each.method == "DELETE"]
 
 
-async def test_a_server_that_is_slow_to_start_counts_for_nothing(make_hub: MakeHub, server: WatchServer):
-    hub = make_hub(start_timeout=1)
-    error = await hub.start(hub.add_user("ada"), CHOICE)
-    assert (isinstance(error, TimeoutError), hub.failures) == (True, 0)
-
-
 async def test_a_bug_counts_once_for_each_user_until_a_start_succeeds(make_hub: MakeHub):
     hub = make_hub(pre_spawn_hook=bug)
     ada, bob = hub.add_user("ada"), hub.add_user("bob")
@@ -353,24 +347,21 @@ async def cancel_start(hub: RealHub, user: User, server: WatchServer) -> None:
     assert user.spawners[""]._spawn_pending
 
 
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(lambda hub, user: hub.make_handler(method="DELETE").stop_single_user(user), id="by a request"),
+        pytest.param(lambda _, user: user.stop(""), id="by the hub"),
+    ],
+)
 async def test_a_start_is_stopped_in_the_very_turn_of_the_event_loop_in_which_its_cancellation_ends_it(
-    make_hub: MakeHub, server: WatchServer
+    make_hub: MakeHub, server: WatchServer, stop: Callable[[RealHub, User], Awaitable[None]]
 ):
     hub = make_hub()
     user = hub.add_user("ada")
     await cancel_start(hub, user, server)
-    await hub.make_handler(method="DELETE").stop_single_user(user)
+    await stop(hub, user)
     await asyncio.sleep(0)
-    assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
-
-
-async def test_a_user_is_stopped_in_the_very_turn_of_the_event_loop_in_which_the_cancellation_ends_the_start(
-    make_hub: MakeHub, server: WatchServer
-):
-    hub = make_hub()
-    user = hub.add_user("ada")
-    await cancel_start(hub, user, server)
-    await user.stop("")
     assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
 
 

@@ -233,17 +233,3 @@ async def test_a_timeout_set_by_a_hook_counts_for_this_start(make_spawner: MakeS
     assert spawner.start_timeout == 5
     spawner.clear_state()
     assert spawner.start_timeout == 77
-
-
-async def test_a_pod_that_is_queued_carries_the_queues_labels_and_may_wait_as_long_as_the_queue_takes(
-    make_spawner: MakeSpawner,
-):
-    queue = {"local_queue": "gpu-queue", "priority_class": "interactive", "timeout": 7200}
-    spawner = make_spawner(settings={**SETTINGS, "queue": queue})
-    pod = await pod_of(spawner, GPU_OPTIONS)
-    labels = {name: value for name, value in pod["metadata"]["labels"].items() if name.startswith("kueue")}
-    assert labels == {
-        "kueue.x-k8s.io/queue-name": "gpu-queue",
-        "kueue.x-k8s.io/priority-class": "interactive",
-    }
-    assert spawner.start_timeout == 7200

@@ -17,6 +17,7 @@ from traitlets.config import Config
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart, is_hub_failure
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner
+from tests.unit.hub.starts import our_annotations
 from tests.unit.hub.test_spawner_profile_cards import (
     GPU,
     GPUS,
@@ -49,18 +50,6 @@ def write(override: dict[str, Any], **field: Any) -> list[dict[str, Any]]:
 
 def texts(value: str) -> dict[str, str]:
     return {"profile": "t", "x--unlisted-choice": value}
-
-
-def resources(pod: Any) -> Any:
-    assert isinstance(pod, dict), pod
-    return pod["spec"]["containers"][0]["resources"]
-
-
-def notes(pod: Any) -> dict[str, str]:
-    assert isinstance(pod, dict), pod
-    prefix = "gpuspawner/"
-    annotations: dict[str, str] = pod["metadata"]["annotations"]
-    return {name.removeprefix(prefix): text for name, text in annotations.items() if name.startswith(prefix)}
 
 
 def in_group(spawner: GPUSpawner, group: str = "physics") -> GPUSpawner:
@@ -213,7 +202,7 @@ async def test_the_annotations_of_gpus_go_with_the_gpus_that_a_hook_takes_out(ma
         return pod
 
     pod = await start(make(make_spawner, modify_pod_hook=hook), TWO)
-    assert notes(pod).keys() & {"gpu", "gpu-name", "gpu-count"} == set()
+    assert our_annotations(pod).keys() & {"gpu", "gpu-name", "gpu-count"} == set()
 
 
 class Site(GPUSpawner):

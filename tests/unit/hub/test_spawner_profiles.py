@@ -258,12 +258,6 @@ async def test_a_profile_starts_although_the_hub_cannot_read_nodes(
     assert posts(server) == ["pods"]
 
 
-async def test_a_profile_is_annotated_although_the_hub_cannot_read_nodes(spawner: GPUSpawner, server: WatchServer):
-    server.answers["GET", NODES] = refusal(403)
-    found = our_annotations(await pod_of(spawner, {"profile": "a100"}))
-    assert found == {"summary": f"One A100 · 1 × {GPU}", "gpu": "", "gpu-name": GPU, "gpu-count": "1"}
-
-
 async def test_other_profiles_that_start_now_are_named_those_with_a_gpu_first(spawner: GPUSpawner):
     await begin(spawner, {"profile": "four"})
     error = await add_alternatives(RefusedStart("No.", reason="evicted", status_code=409), spawner)
@@ -281,20 +275,6 @@ async def test_other_profiles_that_start_now_are_named_those_with_a_gpu_first(sp
 async def test_a_link_to_another_profile_picks_its_card_and_starts_nothing(spawner: GPUSpawner):
     page = await opened(spawner, {"fill-profile": [b"a100"]})
     assert [card["data-profile"] for card in page.select(".gs-profile[data-picked]")] == ["a100"]
-
-
-async def test_the_reason_of_a_failed_start_is_kept_for_the_next_page(
-    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
-):
-    server.answers["POST", "/api/v1/namespaces/default/pods"] = refusal(403, "exceeded quota: gpus")
-    hub = RealHub({"KubeSpawner": TRAITS})
-    monkeypatch.setattr(JupyterHub, "_instance", hub.app)
-    user = hub.add_user("ada")
-    await hub.start(user, {"profile": "a100"})
-    spawner = user.spawners[""]
-    assert spawner._failed
-    told = (format_exception(spawner._spawn_future.exception())[0], spawner.start_state.end.message)
-    assert ["exceeded quota: gpus" in each for each in told] == [True, True]
 
 
 async def test_the_options_are_stored_exactly_as_they_were_sent(
