@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes.client import ApiClient, CoreV1Api, V1Pod
+from kubernetes.client import ApiClient, V1Pod
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT, Hub
@@ -28,8 +28,6 @@ from devcluster.hub_rbac import ensure_namespace
 from docsite.markdown import blocks
 from gpuspawner.cli.main import main
 from gpuspawner.cli.values.helm_values import load_values
-from gpuspawner.core.catalog.kueue import QueueReason
-from gpuspawner.core.progress.scheduler_events import read_workload_state
 from tests.cluster.support.cloud import pool_of
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
@@ -109,48 +107,6 @@ def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_serve
     assert [each["outcome"] for each in (room, first, second, after)] == ["now", "waits", "waits", "now"]
     assert told_first.startswith(f"Waiting in the queue {queue}. You're next. ")
     assert told_second.startswith(f"Waiting in the queue {queue}. 1 is ahead of you. ")
-
-
-@pytest.mark.smoke
-def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the_start(
-    servers: Servers, kueue: Kueue, api: ApiClient
-) -> None:
-    queue = documented_queue()["local_queue"]
-    too_many = QUOTA + 1
-    requested = f"{too_many} × A100 40 GB"
-    sentence = f"Can't start: the server requests {requested}; the queue {queue} never admits more than {QUOTA}."
-    before = servers.wait_verdict("greedy", WHOLE_CARD.slug, too_many, sentence=sentence)
-    answer = servers.ask("greedy", {**CARD, "gpu_count": too_many})
-    with bare_pod(api, queue, gpus=too_many):
-        admitted = wait_for(
-            lambda: [each for each in map(why_waiting, kueue.workloads(NAMESPACE)) if each], "Kueue's word"
-        )
-
-    assert (before["outcome"], before["sentence"]) == ("never", sentence)
-    assert (answer.status, sentence in answer.message) == (409, True), answer
-    assert servers.pods.find("greedy") is None
-    assert admitted == [QueueReason.EXCEEDS_QUOTA]
-
-
-@contextmanager
-def bare_pod(api: ApiClient, queue: str, *, gpus: int) -> Iterator[None]:
-    """Have a pod in the queue that no hub has looked at."""
-    core = CoreV1Api(api)
-    limits = {"nvidia.com/gpu": str(gpus), "cpu": "1", "memory": "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"limits": limits}}
-    labels = {"kueue.x-k8s.io/queue-name": queue}
-    spec = {"containers": [container], "nodeSelector": {label: value for label, (value,) in WHOLE_CARD.match.items()}}
-    core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "bare", "labels": labels}, "spec": spec})
-    try:
-        yield
-    finally:
-        core.delete_namespaced_pod("bare", NAMESPACE, grace_period_seconds=0)
-        wait_for(lambda: "bare" not in [each.metadata.name for each in Pods(api, NAMESPACE).all()], "the bare pod gone")
-
-
-def why_waiting(workload: dict[str, Any]) -> QueueReason | None:
-    reason = read_workload_state(workload).reason
-    return None if reason is QueueReason.NOT_EVALUATED else reason
 
 
 @contextmanager

@@ -60,6 +60,11 @@ class Page:
         found = self.soup.select_one(f'label:has(> input[name=gpu][value="{gpu}"]) .gs-details')
         return "" if found is None else found.get_text()
 
+    def misfits(self, image: str) -> dict[str, str]:
+        """Return the GPU types that an image of the spawn form cannot use, with the reason, by slug."""
+        (found,) = (each["misfits"] for each in self.island()["images"] if each["slug"] == image)
+        return {slug: misfit["text"] for misfit in found for slug in misfit["gpus"]}
+
     def fields(self) -> dict[str, str]:
         """Return what the spawn form would send as it stands."""
         form = self.soup.select_one("#spawn_form")
