@@ -148,14 +148,14 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     whole = as_dict(raw)
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
-    zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
+    zones = {
+        key: tuple(zone.strip() for zone in labels[key].split(_ZONE_SEPARATOR))
+        for key in (*_BETA_LABELS, _ZONE, _REGION)
+        if key in labels
+    }
     # Like kube-scheduler, ignore a zone label with an empty part, such as ``us-east1-b__`` (``LabelZonesToSet``).
     by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
     return (*(() if affinity is None else (affinity,)), *by_zone)
-
-
-def _split_zones(value: str) -> tuple[str, ...]:
-    return tuple(zone.strip() for zone in value.split(_ZONE_SEPARATOR))
 
 
 def _build_zone_terms(key: str, zones: tuple[str, ...]) -> tuple[NodeSelectorTerm, ...]:

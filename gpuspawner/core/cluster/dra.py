@@ -297,7 +297,10 @@ def decode_device_class(raw: object) -> DeviceClass:
         created=as_text(metadata.get("creationTimestamp")),
         # Ignore a name without a domain, such as "cpu": it is one of Kubernetes' own resources, not an extended one.
         resource=resource if "/" in resource else "",
-        selectors=tuple(map(_decode_selector, as_dicts(spec.get("selectors")))),
+        selectors=tuple(
+            parse_cel_selector(as_text(as_dict(selector.get("cel")).get("expression")))
+            for selector in as_dicts(spec.get("selectors"))
+        ),
     )
 
 
@@ -330,10 +333,6 @@ def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
         attributes[full] = None if full in attributes else as_dict(value).get("string")
     texts = as_text_map(attributes)
     return {name: value for name, value in texts.items() if name.rpartition("/")[2] not in _UNIQUE_ATTRIBUTES}
-
-
-def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
-    return parse_cel_selector(as_text(as_dict(raw.get("cel")).get("expression")))
 
 
 def _decode_held_devices(results: object) -> Iterable[DeviceId]:

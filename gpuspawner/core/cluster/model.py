@@ -202,11 +202,6 @@ class Node:
     uncounted: frozenset[str] = frozenset()
     published_by_dra: frozenset[str] = frozenset()
 
-    @property
-    def schedulable(self) -> bool:
-        """Whether the node is ready and not cordoned."""
-        return self.ready and not self.unschedulable
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:

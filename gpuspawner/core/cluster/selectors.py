@@ -229,23 +229,15 @@ def names_existing_nodes(constraints: PodConstraints, nodes: Iterable[Node]) -> 
     The pod's own node selector or affinity may name nodes, or a volume may, such as one on a node's local disk. No new
     node has the name or the hostname of an existing node.
     """
-    selector = constraints.node_selector.get(_HOSTNAME)
-    own = () if selector is None else (_build_hostname_terms(selector),)
-    if constraints.node_terms is not None:
-        own = (*own, constraints.node_terms)
-    alternatives = (*own, *constraints.volume_terms)
-    if not alternatives:
-        return False
     nodes = tuple(nodes)
     known: dict[str, set[str | None]] = {
         _HOSTNAME: {node.labels.get(_HOSTNAME) for node in nodes},
         _NAME_FIELD: {node.name for node in nodes},
     }
-    return any(all(_names_known_node(term, known) for term in terms) for terms in alternatives)
-
-
-def _build_hostname_terms(hostname: str) -> tuple[NodeSelectorTerm, ...]:
-    return (NodeSelectorTerm(expressions=(SelectorRequirement(key=_HOSTNAME, operator=IN, values=(hostname,)),)),)
+    if constraints.node_selector.get(_HOSTNAME) in known[_HOSTNAME] - {None}:
+        return True
+    own = () if constraints.node_terms is None else (constraints.node_terms,)
+    return any(all(_names_known_node(term, known) for term in terms) for terms in (*own, *constraints.volume_terms))
 
 
 def _names_known_node(term: NodeSelectorTerm, known: Mapping[str, set[str | None]]) -> bool:

@@ -80,7 +80,8 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
     timed: list[tuple[str, SourcedEvent]] = []
     last = ""
     for entry in map(as_dict, raw):
-        if pod_uid and _read_uid(entry) not in ("", pod_uid):
+        uid = as_text(as_dict(entry.get("involvedObject") or entry.get("regarding")).get("uid"))
+        if pod_uid and uid not in ("", pod_uid):
             continue
         event = _parse_event(entry, scheduler=scheduler)
         # An event without a time gets the previous event's time, so that sorting keeps it behind the previous event.
@@ -131,10 +132,6 @@ def _identify_source(component: str, *, scheduler: str) -> EventSource:
         return EventSource.KUEUE
     is_scheduler = "scheduler" in component or (component and component == scheduler)
     return EventSource.SCHEDULER if is_scheduler else EventSource.OTHER
-
-
-def _read_uid(raw: dict[str, object]) -> str:
-    return as_text(as_dict(raw.get("involvedObject") or raw.get("regarding")).get("uid"))
 
 
 _LAST_TIMES = (

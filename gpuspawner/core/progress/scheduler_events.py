@@ -16,7 +16,7 @@ versions have more reasons.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -102,7 +102,8 @@ def parse_refusals(message: str) -> Refusals:
     preemption = _PREEMPTION.search(message)
     text = message[: preemption.start()] if preemption else message
     counts: dict[RefusalReason, int] = {}
-    for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
+    others = [(reason, int(number or 0)) for reason, pattern in _OTHER_REASONS for number in pattern.findall(text)]
+    for reason, number in (*_parse_resources(text), *_parse_taints(text), *others):
         # kube-scheduler counts a node under one taint only, so add up the counts of several taints. Texts about other
         # reasons can count the same node twice, so keep the largest count.
         known = counts.get(reason, 0)
@@ -122,10 +123,6 @@ def _parse_resources(text: str) -> list[tuple[RefusalReason, int]]:
 def _parse_taints(text: str) -> list[tuple[RefusalReason, int]]:
     found = _TAINT.findall(text)
     return [(_NODE_TAINTS.get(key.strip(), RefusalReason.TAINTED), int(number or 0)) for number, key in found]
-
-
-def _parse_others(text: str) -> list[tuple[RefusalReason, int]]:
-    return [(reason, int(number or 0)) for reason, pattern in _OTHER_REASONS for number in pattern.findall(text)]
 
 
 class ScaleUpState(StrEnum):
@@ -307,20 +304,16 @@ def _parse_pending_message(message: str) -> QueueReason | None:
     if not message.startswith(_ASSIGNMENT):
         return None
     refusals = message.removeprefix(_ASSIGNMENT).partition(": ")[2]
-    found = list(_list_refusals(refusals))
-    flavors = {kind: {name for each, name in found if each == kind} for kind in _FLAVOR_REFUSALS.groupindex}
+    flavors: dict[str, set[str]] = {kind: set() for kind in _FLAVOR_REFUSALS.groupindex}
+    for refusal in _FLAVOR_REFUSALS.finditer(refusals):
+        kind = refusal.lastgroup or ""
+        flavors[kind].add(refusal[kind])
     hopeless = flavors["exceeded"] | flavors["unmatched"] | flavors["tainted"]
     if flavors["uncovered"]:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
     # A text that no pattern matches may be about a ResourceFlavor whose quota becomes free later.
-    if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
+    if not any(flavors.values()) or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR
-
-
-def _list_refusals(message: str) -> Iterator[tuple[str, str]]:
-    for each in _FLAVOR_REFUSALS.finditer(message):
-        kind = each.lastgroup or ""
-        yield kind, each[kind]

@@ -163,7 +163,8 @@ class Tracker:
         if known is None and not self._is_resumed:
             return (describe_setup(),)
         known = known or {}
-        events = _parse_pod_events(known, facts)
+        uid = as_text(as_dict(known.get("metadata")).get("uid"))
+        events = parse_events(as_dicts(list(facts.events)), pod_uid=uid, scheduler=read_scheduler(known))
         self._hook_error = read_hook_error(known) or self._hook_error
         if self._hook_error:
             events = add_hook_error(events, self._hook_error)
@@ -250,8 +251,3 @@ def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
     if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")
-
-
-def _parse_pod_events(pod: Mapping[str, object], facts: Facts) -> tuple[SourcedEvent, ...]:
-    uid = as_text(as_dict(pod.get("metadata")).get("uid"))
-    return parse_events(as_dicts(list(facts.events)), pod_uid=uid, scheduler=read_scheduler(pod))

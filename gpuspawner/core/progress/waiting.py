@@ -380,6 +380,7 @@ def _explain_hopeless(
 ) -> StartFailure | None:
     """Return why Kueue would never admit a pod, or None if Kueue may admit it."""
     priority_class = as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(PRIORITY_LABEL))
+    names_missing_class = event is not None and event.reason == "WorkloadPriorityClassNotFound"
     if event is not None and event.reason == "ErrWorkloadCompose":
         sentence = gettext("The queue does not accept your server, because their settings do not match.")
         return StartFailure(code="refused_by_queue", sentence=sentence)
@@ -407,14 +408,10 @@ def _explain_hopeless(
             sentence = gettext("The queue {queue} no longer considers your server.", queue=place.queue)
             return StartFailure(code="refused_by_queue", sentence=sentence)
         case QueueReason.NOT_TAKEN if priority_class:
-            sentence = _explain_not_taken(priority_class, is_sure=_names_missing_class(event))
+            sentence = _explain_not_taken(priority_class, is_sure=names_missing_class)
             return StartFailure(code="refused_by_queue", sentence=sentence)
         case _:
             return None
-
-
-def _names_missing_class(event: SourcedEvent | None) -> bool:
-    return event is not None and event.reason == "WorkloadPriorityClassNotFound"
 
 
 def _explain_not_taken(priority_class: str, *, is_sure: bool) -> str:

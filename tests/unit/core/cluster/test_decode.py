@@ -108,7 +108,8 @@ def test_a_node_keeps_what_matters():
     ],
 )
 def test_a_cordoned_or_unready_node_takes_no_pods(spec: dict[str, Any], conditions: Any):
-    assert decode.decode_node({"spec": spec, "status": {"conditions": conditions}}).schedulable is False
+    node = decode.decode_node({"spec": spec, "status": {"conditions": conditions}})
+    assert (node.ready and not node.unschedulable) is False
 
 
 def test_a_pod_keeps_where_it_is_and_what_it_requests():
