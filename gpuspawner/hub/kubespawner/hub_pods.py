@@ -17,6 +17,8 @@ from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from typing_extensions import override
+
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
@@ -26,7 +28,19 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import HubSpawner
 
 _ANY_NUMBER = "\0"
-"""Stands for the id of a pod's user in an expanded template: the pod lacks the id, and no name has this character."""
+"""Stands for a user id in an expanded namespace template; no namespace's name contains this character."""
+
+
+class _UserId:
+    """Placeholder for the id of a pod's user, which the pod does not contain; formats as :data:`_ANY_NUMBER`."""
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return _ANY_NUMBER
+
+    @override
+    def __repr__(self) -> str:
+        return _ANY_NUMBER
 
 
 def make_own_pod_check(spawner: HubSpawner) -> Callable[[Mapping[str, Any]], bool]:
@@ -38,7 +52,7 @@ def make_own_pod_check(spawner: HubSpawner) -> Callable[[Mapping[str, Any]], boo
 
     :param spawner: any spawner of the hub.
     """
-    stand_in = cache(lambda: private_api.make_stand_in(spawner, user_id=_ANY_NUMBER))
+    stand_in = cache(lambda: private_api.make_stand_in(spawner, user_id=_UserId()))
 
     def is_own(raw: Mapping[str, Any]) -> bool:
         owner, server = read_pod_owner(raw)

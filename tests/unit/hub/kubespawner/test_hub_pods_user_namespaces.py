@@ -47,6 +47,7 @@ NAMES = ("ada", "Ada.Lovelace@example.org", "-x-", "1", "ünï", "a" * 80, "dev-
         "fixed",
         "{hubnamespace!s:.4}-{safe_username}",
         "{hubnamespace}-{userid}-{username}",
+        "{userid:04d}-x",
         "{namespace}-{escaped_username}-",
         "{pod_name}",
     ],
