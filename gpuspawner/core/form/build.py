@@ -162,13 +162,13 @@ def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | Non
     return (
         _find_fastest_scale_up(gpu) is not None
         or scalable_pools is None
-        or any(may_add_gpu_type(each, gpu) for each in scalable_pools)
+        or any(may_add_gpu_type(pool, gpu) for pool in scalable_pools)
     )
 
 
 def _find_fastest_scale_up(gpu: GPUType) -> ScaleUp | None:
-    known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
-    return min(known, key=lambda each: each.minutes, default=None)
+    known = [member.scale_up for member in (gpu, *gpu.members) if member.scale_up is not None]
+    return min(known, key=lambda scale_up: scale_up.minutes, default=None)
 
 
 def _append_new_node_time(reason: str, gpu: GPUType) -> str:

@@ -42,7 +42,7 @@ def order_by_card(gpus: Sequence[GPUType]) -> tuple[tuple[GPUType, str], ...]:
         if gpu.slug in cards:
             parts.setdefault(cards[gpu.slug], []).append(gpu)
     alone = [gpu for gpu in gpus if gpu.slug not in cards]
-    return tuple(each for gpu in alone for each in ((gpu, ""), *((part, gpu.slug) for part in parts.get(gpu.slug, ()))))
+    return tuple(row for gpu in alone for row in ((gpu, ""), *((part, gpu.slug) for part in parts.get(gpu.slug, ()))))
 
 
 def _find_cards(gpus: Sequence[GPUType]) -> dict[str, str]:

@@ -157,12 +157,12 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
     if _is_unrestricted(allowance):
         return tuple(views)
     hidden = set(allowance.full_catalog.gpus).difference(list_shown_types(allowance))
-    found = []
+    shown = []
     for view in views:
         denial = None if allowance.blocked else allowance.check_image(view.slug)
         if not is_hidden_by_policy([denial], allowance):
-            found.append(_drop_hidden_gpus(replace(view, denied=denial.message) if denial else view, hidden))
-    return tuple(sorted(found, key=lambda view: view.denied != ""))
+            shown.append(_drop_hidden_gpus(replace(view, denied=denial.message) if denial else view, hidden))
+    return tuple(sorted(shown, key=lambda view: view.denied != ""))
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
@@ -292,8 +292,8 @@ def _has_max_run_time(catalog: Catalog) -> bool:
 def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
     if not hidden:
         return view
-    left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in hidden)) for each in view.misfits)
-    return replace(view, misfits=tuple(each for each in left if each.gpus))
+    left = (replace(misfit, gpus=tuple(gpu for gpu in misfit.gpus if gpu not in hidden)) for misfit in view.misfits)
+    return replace(view, misfits=tuple(misfit for misfit in left if misfit.gpus))
 
 
 def _format_max_run_time(slug: str, allowance: Allowance) -> str:

@@ -479,7 +479,7 @@ class FormView:
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:
         """The priorities, the default first; empty if none are offered. The admin's own templates may read this."""
-        return next((each.entries for each in self.choices if each.section == "priorities"), ())
+        return next((choice.entries for choice in self.choices if choice.section == "priorities"), ())
 
     @property
     def is_more_open(self) -> bool:
@@ -490,7 +490,7 @@ class FormView:
         defaults = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
             defaults["shared_memory"] = ""
-        defaults |= {each.name: each.entries[0].slug for each in self.choices}
+        defaults |= {choice.name: choice.entries[0].slug for choice in self.choices}
         return any(
             name in self.errors or name in self.notices or self.values[name] != text for name, text in defaults.items()
         )

@@ -165,8 +165,8 @@ def describe_servers(
     :param now: current time, for tests.
     """
     at = now or datetime.now(UTC)
-    described = (_describe(user, each, catalog=catalog, now=at) for each in user.all_spawners())
-    return tuple(each for each in described if each.choice or each.state != STOPPED)
+    described = (_describe(user, server, catalog=catalog, now=at) for server in user.all_spawners())
+    return tuple(server for server in described if server.choice or server.state != STOPPED)
 
 
 def _describe(user: Any, server: Any, *, catalog: Catalog | None, now: datetime) -> ServerDescription:
