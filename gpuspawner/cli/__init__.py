@@ -8,5 +8,3 @@ The commands share the packages ``common`` (exit codes, findings, output), ``val
 ``cluster`` (connection to a cluster). No other package imports ``cli``. To add a command, write a module with the
 functions ``configure`` and ``run``, and add the module to ``main._COMMANDS``.
 """
-
-__all__: list[str] = []

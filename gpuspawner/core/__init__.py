@@ -23,7 +23,3 @@ JSON of unknown shape.
 - ``progress``: messages that tell a user how far the start of a server has come
 - ``form``: the data of the form
 """
-
-from gpuspawner.core.errors import GPUSpawnerError, PolicyError, Problem, SelectionError, SettingsError
-
-__all__ = ["GPUSpawnerError", "PolicyError", "Problem", "SelectionError", "SettingsError"]

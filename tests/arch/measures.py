@@ -23,7 +23,7 @@ class Bounds(NamedTuple):
 
 LIMITS: Mapping[str, Bounds] = {
     # Both bounds follow the figure down. Raise them only with a record in docs/decisions that names what the lines buy.
-    "lines": Bounds(low=45_100, high=45_300),
+    "lines": Bounds(low=44_900, high=45_100),
     "modules": Bounds(high=186),
     "largest_package": Bounds(high=15),
 }

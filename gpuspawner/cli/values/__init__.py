@@ -9,27 +9,3 @@ the hub's spawners, and objects that the hub and servers require. The package im
   require.
 - ``trait_sources``: the path at which the files set a trait.
 """
-
-from gpuspawner.cli.values.chart_config import (
-    ChartRequirements,
-    build_spawner_config,
-    get_chart_value,
-    get_configured_trait,
-    read_chart_requirements,
-)
-from gpuspawner.cli.values.helm_values import HelmValues, add_values_argument, load_values, merge_settings, read_values
-from gpuspawner.cli.values.trait_sources import find_trait_source
-
-__all__ = [
-    "ChartRequirements",
-    "HelmValues",
-    "add_values_argument",
-    "build_spawner_config",
-    "find_trait_source",
-    "get_chart_value",
-    "get_configured_trait",
-    "load_values",
-    "merge_settings",
-    "read_chart_requirements",
-    "read_values",
-]

@@ -11,13 +11,3 @@ spot nodes and NVLink by label, and finds the largest node.
 :mod:`.build_catalog` adds the settings' GPU types, removes the nodes of these types from the types found by labels, and
 drops invalid presets.
 """
-
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.discover import find_gpu_node_label, group_nodes_by_kind
-
-__all__ = [
-    "ConfiguredCatalog",
-    "assemble_catalog",
-    "find_gpu_node_label",
-    "group_nodes_by_kind",
-]

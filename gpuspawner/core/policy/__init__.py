@@ -13,24 +13,3 @@ calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it i
 - ``usage``: finds which user's server a pod belongs to and how many GPUs the server uses, sums the GPUs in use, and
   reads the ResourceQuotas of a namespace.
 """
-
-from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
-from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
-from gpuspawner.core.policy.denials import Denial
-from gpuspawner.core.policy.rules import find_gpu_pools
-from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, read_remaining_quota, sum_usage
-
-__all__ = [
-    "Admission",
-    "Allowance",
-    "Denial",
-    "RemainingQuota",
-    "ServerUsage",
-    "UnreadClusterError",
-    "Usage",
-    "admit",
-    "find_gpu_pools",
-    "read_remaining_quota",
-    "resolve_allowance",
-    "sum_usage",
-]

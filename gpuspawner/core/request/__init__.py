@@ -11,21 +11,3 @@ wrong field. This package does not depend on users, policies or KubeSpawner.
   tolerations, environment variables, ``/dev/shm``.
 - ``candidate`` reads the same from a finished pod, such as that of a profile of KubeSpawner.
 """
-
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS
-from gpuspawner.core.request.options import parse_form, parse_query
-from gpuspawner.core.request.pod_requirements import PodRequirements, place
-from gpuspawner.core.request.selection import Selection, build_options, validate
-
-__all__ = [
-    "CLOSED_CHOICES",
-    "FIELDS",
-    "FORM_FIELDS",
-    "PodRequirements",
-    "Selection",
-    "build_options",
-    "parse_form",
-    "parse_query",
-    "place",
-    "validate",
-]

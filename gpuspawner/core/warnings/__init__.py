@@ -7,22 +7,3 @@ because warnings name nodes, labels and taints. This package uses neither pods n
 :mod:`.nodes` checks the nodes' GPUs. :mod:`.presets_and_policy` checks presets, the GPU types in the policy's rules and
 pools, and GPUs in KubeSpawner's traits. :mod:`.wording` summarizes and shortens warnings for display.
 """
-
-from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
-from gpuspawner.core.warnings.presets_and_policy import (
-    find_dropped_gpu_warnings,
-    find_policy_warnings,
-    find_preset_warnings,
-)
-from gpuspawner.core.warnings.wording import WarningsView, build_warnings_view
-
-__all__ = [
-    "AdminWarning",
-    "WarningKind",
-    "WarningsView",
-    "build_warnings_view",
-    "find_dropped_gpu_warnings",
-    "find_node_warnings",
-    "find_policy_warnings",
-    "find_preset_warnings",
-]
