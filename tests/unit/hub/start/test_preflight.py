@@ -124,7 +124,12 @@ def admit(server: WatchServer, spawner: Any, **spec: Any) -> None:
     ("there", "added", "expected"),
     [
         pytest.param(BARE, {}, "", id="nothing"),
-        pytest.param(BARE, {"nodeSelector": {"pool": "nowhere"}}, "no node is one that servers may use", id="selector"),
+        pytest.param(
+            BARE,
+            {"nodeSelector": {"pool": "nowhere"}},
+            "no node is of the kind that servers like this one use",
+            id="selector",
+        ),
         pytest.param(BARE, {"overhead": {"cpu": "99"}}, "no node has 99", id="overhead"),
         pytest.param(RESERVED, {}, "every node is reserved for others", id="no toleration"),
         pytest.param(RESERVED, {"tolerations": [{"operator": "Exists"}]}, "", id="toleration"),
