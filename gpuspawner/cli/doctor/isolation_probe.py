@@ -70,7 +70,8 @@ def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
     fit = [
         node
         for node in nodes
-        if node.ready and not node.unschedulable
+        if node.ready
+        and not node.unschedulable
         and node.labels.get(SIMULATED_LABEL) != "true"
         and any(find_vendor(name) == "nvidia" for name in node.capacity)
     ]
