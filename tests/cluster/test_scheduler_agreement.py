@@ -19,7 +19,7 @@ from bench.fit.compare import Opinion, Outcome, compare
 from bench.fit.features import FEATURES, features
 from bench.fit.oracle import Decision
 from bench.fit.suite import UNKNOWN_BUDGET_PERCENT, Tally, run
-from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
+from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason, ScanResult
 
 SEEDS = range(500)
 PREEMPTED_IN_VAIN = 46_796
@@ -119,8 +119,7 @@ def opinion(a: FitResult, b: FitResult) -> Opinion:
     takers = [a, b].count(YES)
     answers = [found.answer for found in (a, b)]
     answer = next(answer for answer in (Answer.YES, Answer.UNKNOWN, Answer.NO) if answer in answers)
-    groups = tuple(ObstacleGroup(nodes=1, obstacles=found.obstacles) for found in (a, b))
-    whole = ScanResult(answer=answer, places=takers, places_exact=True, fit_if_empty=takers, groups=groups)
+    whole = ScanResult(answer=answer, places=takers, places_exact=True, fit_if_empty=takers)
     return Opinion(nodes={"a": a, "b": b}, survey=whole)
 
 
