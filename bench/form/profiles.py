@@ -1,6 +1,6 @@
 """The form of a hub with a large ``profile_list``: 30 profiles with 3 options of 6 entries, and the suite's cluster.
 
-The hub's process has read the cluster and shown a form to somebody else. Then others open their first form, of whose
+The hub's process has read the cluster and shown a form to another user. Then others open their first form, of whose
 pods none is built yet, and one of them opens many more. Of the first forms, the median is measured, and how long they
 keep the event loop from everything else.
 
@@ -92,7 +92,7 @@ class _Hub:
         self._spawner = self._make_spawner()
 
     def _make_spawner(self) -> Any:
-        """Return the spawner of somebody who has seen no form yet."""
+        """Return the spawner of a user who has seen no form yet."""
         name = f"user-{next(self._numbers)}"
         config = Config({"KubeSpawner": {"profile_list": profiles(), "namespace": "team-0"}})
         user = SimpleNamespace(name=name, id=1, url=f"/user/{name}/", settings={}, groups=[], escaped_name=name)

@@ -1,4 +1,4 @@
-"""Reads from a finished pod what a start asks for, whoever has described the pod: KubeSpawner's profile or a form."""
+"""Reads from a finished pod what a start with a KubeSpawner profile, or with a form of the admin, asks for."""
 
 from __future__ import annotations
 
