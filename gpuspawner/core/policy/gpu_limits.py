@@ -78,10 +78,11 @@ def list_possible_types(gpus: PodGPUs, catalog: Catalog, *, person: Person, rule
 
     A pod that names a combined type gets this type, or else its members if only they are allowed.
 
-    For GPUs of no known type, the result has a type without a slug, which a rule allows only by :data:`.ANY`. If only
-    some of a pod's several resources have known types, the result also has all types of these resources, because
-    :attr:`.PodGPUs.types` is then empty. A pod that may get GPUs of a new type may get each type that the policy names
-    and the catalog lacks: its nodes may come later, or the hub cannot read them.
+    For GPUs of no known type, or with a label that no known type has, the result has a type without a slug, which a
+    rule allows only by :data:`.ANY`. If only some of a pod's several resources have known types, the result also has
+    all types of these resources, because :attr:`.PodGPUs.types` is then empty. A pod that may get GPUs of a new type
+    may get each type that the policy names and the catalog lacks: its nodes may come later, or the hub cannot read
+    them.
 
     :param gpus: GPUs of a pod that asks for at least one.
     :param catalog: the catalog without any user's limits.
@@ -93,7 +94,7 @@ def list_possible_types(gpus: PodGPUs, catalog: Catalog, *, person: Person, rule
         types = list(types[0].members)
     if not types and len(gpus.counts) > 1:
         types = [gpu for gpu in known.values() if gpu.resource in gpus.counts and not gpu.members]
-    if not gpus.types:
+    if not gpus.types or gpus.names_new:
         types += [_make_new_type("", resource) for resource in gpus.counts]
     if gpus.may_be_new and catalog.policy is not None:
         named = sorted(catalog.policy.gpu_names - known.keys())

@@ -198,6 +198,12 @@ def test_a_limit_of_a_type_without_nodes_holds_for_each_pod_that_may_get_it(
     assert denials(allowance, gpus=replace(asked, gpu="t4", types=("t4",), may_be_new=False)) == {}
 
 
+def test_a_pod_that_names_a_model_that_no_node_has_needs_a_rule_for_all_types():
+    asked = replace(gpus("t4", count=2), may_be_new=True, names_new=True)
+    assert sentence(allowed(Rule(gpus={"t4": GPUTypeRule()})), gpus=asked) == "You don't have access to nvidia.com/gpu."
+    assert denials(allowed(Rule(gpus={ANY: GPUTypeRule()})), gpus=asked) == {}
+
+
 def test_a_type_without_nodes_is_denied_like_one_with_nodes():
     others = Policy(
         default=Rule(gpus={"t4": GPUTypeRule(), "a100": GPUTypeRule()}),
