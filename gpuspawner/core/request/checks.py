@@ -11,7 +11,7 @@ from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE, SHARED_MEMORY
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountField, AmountNotation
-from gpuspawner.core.text.decimals import show_decimals
+from gpuspawner.core.text.decimals import may_have_thousands, show_decimals
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import (
     describe_unknown_field,
@@ -34,6 +34,7 @@ _FOREIGN_ORIGIN = gettext_lazy("The image must come from {origins}, not {value}.
 _NOT_AN_AMOUNT = gettext_lazy("{subject} must be a number or a text, not {value}.")
 _NOT_WHOLE = gettext_lazy("{subject} must be a whole number, not {value}.")
 _UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
+_UNCLEAR_AMOUNT = gettext_lazy("{subject} {must}, without a mark between thousands.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
 _NOT_ONE_GPU = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1, not {value}.")
 _WRONG_GPU_COUNT = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.")
@@ -250,25 +251,28 @@ class Problems:
     def _check_bounds(self, field: AmountField, value: object, *, bounds: Bounds) -> int | None:
         name, notation = field.name, field.notation
         limits = _format_bounds(bounds, notation)
+        typed = show_decimals(value) if isinstance(value, str) else value
         try:
             number = notation.parse(value)
         except QuantityError as error:
             if isinstance(error, TooPreciseError):
-                self.refuse(name, "off_step", value=value, message=_OFF_STEP, **limits)
+                self.refuse(name, "off_step", value=typed, message=_OFF_STEP, **limits)
             else:
-                unreadable = {"message": _UNREADABLE_AMOUNT, "subject": notation.title, "must": error.args[0]}
-                typed = show_decimals(value) if isinstance(value, str) else value
-                self.refuse(name, "not_a_number", value=typed, **unreadable)
+                has_thousands = isinstance(value, str) and may_have_thousands(value)
+                sentence = _UNCLEAR_AMOUNT if has_thousands else _UNREADABLE_AMOUNT
+                required = {"subject": notation.title, "must": error.args[0]}
+                self.refuse(name, "not_a_number", value=typed, message=sentence, **required)
             return None
         if bounds.contains(number):
             return number
+        shown = notation.show(number)
+        if isinstance(value, str) and shown.endswith(" B"):  # 1.3 GiB are no whole number of any larger unit
+            shown = quote(typed)
         if not bounds.min <= number <= bounds.max:
-            message = gettext(
-                "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
-            )
+            message = gettext("{subject} must be {least} to {most}, not {value}.", value=shown, **limits)
             self.add(name, "out_of_range", message=message)
         else:
-            self.add(name, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
+            self.add(name, "off_step", message=gettext(_OFF_STEP, value=shown, **limits))
         return number
 
 

@@ -6,7 +6,7 @@ message ``0.5``.
 
 To show a plain number in such a language, periods and commas are swapped; to read a typed number, they are swapped
 back. Nothing is lost, so a text that is no number is shown again as the user typed it. A plain text with a comma is
-not a number: the form asks which number it is.
+not a number. So a number that may have thousands gets a comma, and the user has to enter it in another way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _GROUPED = re.compile(r".*\..*\.|[1-9]\d{0,2}\.\d{3}$", re.ASCII)
 """Matches a number whose periods separate thousands, or may do so: ``1.000.000``, ``1.000``, but not ``0.125``."""
 _PADDED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})\.(\d\d0)(?![\d.,])", re.ASCII)
 """Matches a number that may have thousands, and that gpuspawner itself never writes: ``1.000``, but not ``1.125``."""
+_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2},\d{3}(?!\d)", re.ASCII)
 _SWAPPED = str.maketrans(".,", ",.")
 
 
@@ -66,6 +67,11 @@ def mark_unclear(text: str) -> str:
     this only for text that a user typed: machines may write ``1.000``.
     """
     return _PADDED.sub(r"\1,\2", text)
+
+
+def may_have_thousands(text: str) -> bool:
+    """Return whether a plain amount has a comma that may separate thousands, such as one from :func:`mark_unclear`."""
+    return bool(_THOUSANDS.search(text))
 
 
 def drop_padding(text: str) -> str:

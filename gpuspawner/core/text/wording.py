@@ -91,7 +91,7 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 3_000
-"""gpuspawner compares a misspelled word with at most this many correct words, because each takes about 5 µs."""
+"""gpuspawner compares a misspelled word with at most this many correct words, because each takes 5 to 30 µs."""
 
 
 def find_closest_word(word: str, words: Iterable[str]) -> str:

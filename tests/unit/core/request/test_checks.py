@@ -8,13 +8,14 @@ from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import CPU as CPU_FIELD
-from gpuspawner.core.request.field_definitions import RUN_TIME
+from gpuspawner.core.request.field_definitions import MEMORY, RUN_TIME
 from gpuspawner.core.units.quantity import format_cpu
 
 CPU = replace(CPU_FIELD, notation=replace(CPU_FIELD.notation, show=format_cpu))
 T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 ONE_T4 = replace(T4, max_count=1)
 QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
+GIB = 2**30
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
 
@@ -108,6 +109,8 @@ def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
         ("0.75", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not 0.75."),
         ("0.0001", "off_step", "CPU must be 0.5 to 4 in steps of 0.5, not '0.0001'."),
         ("many", "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not 'many'."),
+        ("1,5", "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, not '1,5'."),
+        ("1,000", "not_a_number", "CPU must be a number of CPUs, such as 0.5 or 4, without a mark between thousands."),
         (True, "wrong_type", "CPU must be a number or a text, not true."),
         ({}, "wrong_type", "CPU must be a number or a text, not an object."),
         ("1" * 201, "too_long", "CPU is longer than 200 characters."),
@@ -117,6 +120,13 @@ def test_an_amount_outside_its_bounds_is_noted_with_what_is_allowed(value: objec
     problems = Problems()
     problems.check_amount(CPU, value, bounds=BOUNDS)
     assert noted(problems) == {"cpu": (code, message)}
+
+
+@pytest.mark.parametrize(("value", "shown"), [("1.3G", "'1.3G'"), ("1536M", "1.5 GiB"), (1395864371, "1395864371 B")])
+def test_an_amount_that_only_bytes_say_exactly_is_shown_as_typed(value: object, shown: str):
+    problems = Problems()
+    problems.check_amount(MEMORY, value, bounds=Bounds(min=GIB, max=4 * GIB, step=GIB, default=GIB))
+    assert noted(problems) == {"memory": ("off_step", f"Memory must be 1 GiB to 4 GiB in steps of 1 GiB, not {shown}.")}
 
 
 def test_an_amount_without_bounds_cannot_be_chosen():
