@@ -98,7 +98,7 @@ def make_offline_spawner(
             **image,
             **(traits or {}),
         )
-    except TraitError as error:
+    except (TraitError, TypeError) as error:  # some traits raise TypeError for a list
         message = f"KubeSpawner does not accept it: {error}"
         raise SettingsError(Problem(field="hub.config", code="bad_value", message=message)) from error
     return spawner

@@ -171,11 +171,11 @@ def _index(value: Any) -> Any:
     """Return the parts of a mapping or list: name or position → part; None for any other value."""
     if not isinstance(value, list):
         return value if isinstance(value, Mapping) else None
-    names = [part.get("name") if isinstance(part, Mapping) else None for part in value]
-    if None in names or len({*names}) < len(names):
+    names = [str(part["name"]) if isinstance(part, Mapping) and "name" in part else "" for part in value]
+    if "" in names or len({*names}) < len(names):
         return {str(position): part for position, part in enumerate(value)}
     # An environment variable is its value.
-    return {part["name"]: part["value"] if part.keys() == {"name", "value"} else part for part in value}
+    return {str(part["name"]): part["value"] if part.keys() == {"name", "value"} else part for part in value}
 
 
 def _format(field: str, value: Any) -> str:

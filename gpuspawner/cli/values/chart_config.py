@@ -24,7 +24,7 @@ from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.settings import Settings
 
-OUR_CLASSES = frozenset({"gpuspawner.GPUSpawner", "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
+OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu", "gpuspawner.hub.spawner.GPUSpawner")
 """Values of ``JupyterHub.spawner_class`` that name gpuspawner's own class."""
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
 """Sections of ``hub.config`` that configure spawners. A section overrides the sections before it in this tuple."""

@@ -69,7 +69,7 @@ def _are_gpus_read(containers: Iterable[Mapping[str, object]], catalog: Catalog)
         for container in containers
         for kind in ("limits", "requests")
         for name, amount in as_dict(as_dict(container.get("resources")).get(kind)).items()
-        if amount is not None and (name in resources or find_vendor(name))
+        if amount is not None and (name in resources or find_vendor(str(name)))
     )
     try:
         for amount in amounts:

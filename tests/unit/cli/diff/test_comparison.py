@@ -90,6 +90,11 @@ OVERRIDE = (1, "kubespawner_override")
             id="a new section",
         ),
         pytest.param(
+            _set(*OVERRIDE, "volume_mounts", value=[{"name": ["x"], "mountPath": "/x"}]),
+            ['spec.containers.notebook.volumeMounts.[\'x\'] absent → {"mountPath": "/x", "name": ["x"]}'],
+            id="a name that is no text",
+        ),
+        pytest.param(
             _set(*OVERRIDE, "start_timeout", value=60), ["KubeSpawner.start_timeout 900 → 60"], id="beside the pod"
         ),
         pytest.param(

@@ -96,6 +96,10 @@ def test_gpus_that_no_type_stands_for_are_gpus_as_well():
     assert found.gpus == PodGPUs(counts={"amd.com/gpu": 1}, gpu="", may_be_new=True)
 
 
+def test_a_resource_whose_name_is_no_text_is_no_gpu():
+    assert read(pod(limits={1: 2})).is_gpu_count_known
+
+
 @pytest.mark.parametrize(
     ("amount", "count"),
     [("8", 8), ("8e00000", 8), ("0", 0), (2, 2), ("8" + "0" * 40, None), ("many", None), (None, 0), ([8], None)],
