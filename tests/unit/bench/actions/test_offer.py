@@ -29,11 +29,3 @@ def test_each_profile_offers_all_images():
     assert len(images) == 20
     for profile in [*offer.profile_of_each_type(), *offer.one_profile()]:
         assert entries(profile, "image") == images
-
-
-def test_the_picks_are_in_the_middle_of_the_lists():
-    gpus = [each.display_name for each in offer.catalog().gpus.values()]
-    images = [each.display_name for each in offer.catalog().images.values()]
-
-    assert gpus.index(offer.CHOICE.gpu) == len(gpus) // 2
-    assert images.index(offer.CHOICE.image) == len(images) // 2

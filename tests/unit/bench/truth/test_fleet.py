@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from bench.fit.draw import Draw
 from bench.truth import facts
 from bench.truth.facts import View
-from bench.truth.fleet import Change, Fleet, draw_changes, draw_fleet, draw_options
+from bench.truth.fleet import Fleet, draw_fleet
 from bench.truth.vocabulary import GPU, PRODUCT, TEAM_TAINT, USUAL_TAINT
 from gpuspawner.settings import Settings
 
@@ -72,29 +71,6 @@ def test_a_type_that_only_a_new_node_would_have_is_described_in_the_settings():
         described = {value for gpu in fleet.settings["gpus"].values() for value in gpu["match"][PRODUCT]}
         assert {pool["spec"]["template"]["metadata"]["labels"][PRODUCT] for pool in fleet.pools} <= described
         assert described <= fleet.products
-
-
-def test_a_choice_stays_within_what_is_offered():
-    draw, offered = Draw("options"), {"t4": 2, "l4": 8}
-    drawn = [draw_options(draw, offered) for _ in range(300)]
-    counts = {(each.get("gpu"), each.get("gpu_count")) for each in drawn}
-    assert counts == {(None, None), ("t4", 1), ("t4", 2), ("l4", 1), ("l4", 2), ("l4", 4), ("l4", 8)}
-
-
-def test_changes_are_of_pods_and_nodes_that_are_there():
-    draw = Draw("changes")
-    drawn = {
-        change
-        for _ in range(500)
-        for change in draw_changes(draw, pods=["a", "b"], cordoned={"open": False, "closed": True})
-    }
-    assert drawn == {
-        Change("end", "a"),
-        Change("end", "b"),
-        Change("cordon", "open"),
-        Change("uncordon", "closed"),
-    }
-    assert draw_changes(draw, pods=[], cordoned={}) == []
 
 
 def test_only_a_hub_that_sees_what_may_be_added_says_that_nothing_else_is():
