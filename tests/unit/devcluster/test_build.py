@@ -12,18 +12,9 @@ from devcluster.errors import DevclusterError
 
 GO = """#!/bin/sh
 [ "$1" = build ] && echo "$PWD $*" >> "$CALLS"
-[ "$1" = list ] && echo "$PWD $*" >> "$CALLS.list"
 for word in "$@"; do
     [ "$last" = -o ] && echo program > "$word"
     last=$word
-done
-"""
-
-WAIT = """
-tries=0
-while [ "$1" = build ] && [ "$(cat "$CALLS.list" 2>/dev/null | wc -l)" != 2 ] && [ $tries -lt 500 ]; do
-    sleep 0.01
-    tries=$((tries + 1))
 done
 """
 
@@ -60,24 +51,6 @@ def test_only_what_is_asked_for_is_built_in_its_own_module(calls: Path) -> None:
     )
 
 
-def test_what_later_programs_are_made_of_is_fetched_while_the_first_is_built(calls: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "calls.list"
-    # Each build ends when all has been asked for, so that is seen; after five seconds it ends anyway.
-    put_go(tmp_path, GO + WAIT)
-    build.ensure(["etcd", "kubelet", "kwok", "ctr"], report=silent)
-    found = {line.split()[0].rpartition("/")[2]: line.split()[4:] for line in listed.read_text().splitlines()}
-    assert found == {
-        "kubernetes": ["k8s.io/kubernetes/cmd/kubelet", "sigs.k8s.io/kwok/cmd/kwok"],
-        "containerd": ["github.com/containerd/containerd/v2/cmd/ctr"],
-    }
-
-
-def test_existing_programs_are_not_built_again(calls: Path) -> None:
-    build.ensure(["etcd"], report=silent)
-    build.ensure(["etcd"], report=silent)
-    assert len(calls.read_text().splitlines()) == 1
-
-
 def test_existing_programs_need_no_go(calls: Path, tmp_path: Path) -> None:
     folder = build.ensure(["etcd"], report=silent)
     (tmp_path / "bin" / "go").unlink()
@@ -88,19 +61,6 @@ def test_missing_go_says_where_to_get_it(calls: Path, tmp_path: Path, monkeypatc
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DevclusterError, match=r"Go is missing: install Go 1\.26 or newer from https://go\.dev/dl/"):
         build.ensure(["etcd"], report=silent)
-
-
-def test_a_build_says_what_and_how_far_and_how_long(calls: Path) -> None:
-    said: list[str] = []
-    build.ensure(["etcd", "ctr"], report=said.append)
-    assert said[0].startswith("building 2 programs once from Go modules into ")
-    assert [line.partition(" in ")[0].partition(",")[0] for line in said[1:5]] == [
-        "[1/2] building etcd",
-        "[1/2] built etcd",
-        "[2/2] building ctr",
-        "[2/2] built ctr",
-    ]
-    assert "about 72 s to go" in said[1]
 
 
 def test_a_failed_build_is_one_line_and_leaves_no_program(calls: Path, tmp_path: Path) -> None:
@@ -130,16 +90,6 @@ def test_every_tool_is_declared_in_its_go_mod() -> None:
     assert [
         name for name, tool in build.TOOLS.items() if tool.package not in (tools / tool.module / "go.mod").read_text()
     ] == []
-
-
-def test_what_a_cluster_does_not_need_is_built_only_when_asked_for() -> None:
-    assert set(build.TOOLS) - set(build.CLUSTER) == {"helm", "karpenter", "kueue"}
-
-
-def test_sources_are_found_where_go_keeps_them(calls: Path, tmp_path: Path) -> None:
-    put_go(tmp_path, '#!/bin/sh\necho "$PWD $*" >> "$CALLS"; echo /modules/karpenter\n')
-    assert build.sources("karpenter") == Path("/modules/karpenter")
-    assert calls.read_text().split()[0].rpartition("/")[2] == "karpenter"
 
 
 def test_sources_that_go_does_not_find_are_an_error_in_one_line(calls: Path, tmp_path: Path) -> None:

@@ -91,12 +91,3 @@ def test_an_update_keeps_translations_and_drops_unused_messages(tmp_path: Path, 
     say("Yes", "Maybe")
     assert update(path) == ["Maybe"]
     assert texts(read(path)) == {("Maybe",): [""], ("Yes",): ["Ja"]}
-
-
-def test_all_languages_are_updated_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setattr(catalogues, "LOCALE", tmp_path)
-    monkeypatch.setattr(catalogues, "template", Catalog)
-    assert catalogues.main(["fr", "de"]) == 0
-    assert capsys.readouterr().out == "de: nothing to translate\nfr: nothing to translate\n"

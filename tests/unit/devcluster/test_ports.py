@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import socket
 from pathlib import Path
 
@@ -25,25 +24,10 @@ def test_ports_differ_also_where_all_searches_begin_at_the_same(monkeypatch: pyt
     assert len(set(free_ports([HOST] * 3))) == 3
 
 
-def test_ports_that_were_found_can_be_listened_on() -> None:
-    with contextlib.ExitStack() as opened:
-        found = free_ports([HOST] * 3)
-        listening = [opened.enter_context(socket.create_server((HOST, port))) for port in found]
-        assert found == [each.getsockname()[1] for each in listening]
-
-
 def test_a_port_that_is_taken_on_all_addresses_is_passed_over() -> None:
     with socket.create_server(("0.0.0.0", first_free_port("0.0.0.0", 20_000))) as other:
         taken = other.getsockname()[1]
         assert taken < first_free_port(HOST, taken) < taken + 100
-
-
-def test_a_hundred_taken_ports_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "_TRIED", 1)
-    with socket.create_server((HOST, first_free_port(HOST, 20_000))) as other:
-        taken = other.getsockname()[1]
-        with pytest.raises(DevclusterError, match=f"no port from {taken} to {taken} is free on 127.0.0.1"):
-            first_free_port(HOST, taken)
 
 
 def test_an_address_that_is_not_this_machines_is_said() -> None:

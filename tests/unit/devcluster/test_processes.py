@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from devcluster.processes import Process, every_pid, poll
+from devcluster.processes import Process
 
 
 @pytest.fixture
@@ -54,14 +53,6 @@ def test_a_killed_process_has_ended_even_before_its_parent_notices(sleeper: subp
     assert (process.alive(), Process.of(sleeper.pid)) == (False, None)
 
 
-def test_waiting_for_a_process_that_goes_on_ends_in_time(sleeper: subprocess.Popen[bytes]) -> None:
-    assert not of(sleeper).wait(0.01)
-
-
-def test_every_pid_holds_our_own() -> None:
-    assert os.getpid() in every_pid()
-
-
 def test_a_program_name_with_brackets_and_spaces_does_not_confuse(tmp_path: Path) -> None:
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sleep")
@@ -69,12 +60,3 @@ def test_a_program_name_with_brackets_and_spaces_does_not_confuse(tmp_path: Path
         started = of(process).started
         process.kill()
     assert started > Process.of(1).started  # type: ignore[union-attr]
-
-
-def test_polling_gives_up_in_time() -> None:
-    assert not poll(lambda: False, timeout_s=0.01, interval_s=0.001)
-
-
-def test_polling_ends_when_the_condition_holds() -> None:
-    answers = iter([False, False, True])
-    assert poll(lambda: next(answers), timeout_s=5, interval_s=0.001)

@@ -35,7 +35,3 @@ def test_everything_that_is_missing_is_said_in_a_line_each(bare_machine: dict[st
 def test_nothing_is_started_while_something_is_missing(bare_machine: dict[str, str], tmp_path: Path):
     prepare("--for", "demo", **bare_machine)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_purpose_is_refused():
-    assert prepare("--for", "world-domination", PATH=os.defpath).returncode == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.preparation.environments import node_step, python_steps
+from devcluster.preparation.environments import python_steps
 from devcluster.preparation.runner import Step
 
 INPUTS = (
@@ -32,11 +32,6 @@ def make(step: Step, folder: Path) -> None:
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     (folder / "bin/python").touch()
     step.finish()
-
-
-def test_nothing_is_done_in_a_fresh_checkout(checkout: Path):
-    steps = [*python_steps(checkout, hub5=True), node_step(checkout)]
-    assert [step.is_done() for step in steps] == [False, False, False]
 
 
 def test_a_finished_environment_is_not_made_again(checkout: Path):
@@ -83,12 +78,6 @@ def test_an_environment_whose_interpreter_is_gone_is_made_again(checkout: Path):
     assert [step.is_done() for step in python_steps(checkout, hub5=False)] == [False]
 
 
-def test_a_damaged_stamp_counts_as_none(checkout: Path):
-    make(python_steps(checkout, hub5=False)[0], checkout / ".venv")
-    (checkout / ".venv/.gpuspawner-stamp.json").write_text("{")
-    assert [step.is_done() for step in python_steps(checkout, hub5=False)] == [False]
-
-
 def test_an_environment_of_a_checkout_that_moved_is_cleared_first(checkout: Path, tmp_path: Path):
     make(python_steps(checkout, hub5=False)[0], checkout / ".venv")
     stamp = checkout / ".venv/.gpuspawner-stamp.json"
@@ -107,7 +96,3 @@ def test_every_installation_is_pinned(checkout: Path):
         command for step in python_steps(checkout, hub5=True) for command in step.commands() if "install" in command
     ]
     assert [("--constraint" in command) for command in installs] == [True, True, True]
-
-
-def test_node_programs_are_installed_as_locked(checkout: Path):
-    assert node_step(checkout).commands()[0][:2] == ["npm", "ci"]

@@ -48,15 +48,6 @@ def test_an_old_go_is_named_with_the_version_found(path: Path):
     assert missing(Needs(), build=True)[0].startswith("Go 1.26 or newer (found: 1.19.8): download it from ")
 
 
-def test_a_new_enough_go_does(path: Path):
-    tool(path, "go", "go1.26.0")
-    assert [line for line in missing(Needs(), build=True) if line.startswith("Go")] == []
-
-
-def test_go_is_not_needed_when_nothing_is_to_be_built(path: Path):
-    assert missing(Needs(cluster=True)) == []
-
-
 def test_node_without_npm_does_not_do(path: Path):
     tool(path, "node", "v22.0.0")
     assert [line.partition(":")[0] for line in missing(Needs(proxy=True))] == ["npm"]

@@ -35,12 +35,6 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(tmp_path, tmp_path / "logs")
 
 
-def test_the_steps_of_a_chain_run_in_order(runner: Runner):
-    finished: list[str] = []
-    runner.run([[step("first", shell("true"), finished=finished), step("second", shell("true"), finished=finished)]])
-    assert finished == ["first", "second"]
-
-
 def test_chains_run_side_by_side(runner: Runner, tmp_path: Path):
     # Each end of a pipe waits for the other: one after the other they would never end.
     os.mkfifo(tmp_path / "pipe")

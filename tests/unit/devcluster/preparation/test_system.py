@@ -42,13 +42,6 @@ def test_a_package_is_installed_when_its_program_is_there(path: Path):
     assert (before, package.is_installed()) == (False, True)
 
 
-def test_a_package_without_programs_is_recognized_by_its_files(tmp_path: Path):
-    package = system.Package(name="some-font", files=(str(tmp_path / "some.ttc"), str(tmp_path / "other.ttc")))
-    before = package.is_installed()
-    (tmp_path / "other.ttc").touch()
-    assert (before, package.is_installed()) == (False, True)
-
-
 def test_a_dynamically_linked_program_does_not_do_where_a_static_one_is_needed(path: Path):
     (path / "box").write_bytes(b"\x7fELF...../lib64/ld-linux-x86-64.so.2\0")
     (path / "box").chmod(0o755)
