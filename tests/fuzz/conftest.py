@@ -1,4 +1,4 @@
-"""A real spawner of each site, in front of a made-up API server; and the table that a run ends with."""
+"""A real spawner of each site, in front of a made-up API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from kubespawner import KubeSpawner
 
 from tests.fuzz.support.sites import SITES, Site
 from tests.fuzz.support.stand import Stand
-from tests.fuzz.support.tally import table
 from tests.unit.conftest import no_certificate_authorities
 from tests.unit.hub.conftest import spawners, use_api_at
 from tests.unit.kube.watch_server import NODES, NVIDIA_CLASS, RUNTIME_CLASSES, serve_watches
@@ -64,11 +63,3 @@ def silence() -> Iterator[None]:
     logging.disable()
     yield
     logging.disable(logging.NOTSET)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
-    lines = table(each for report in reports if report.when == "call" for each in report.user_properties)
-    if lines:
-        terminalreporter.section("different requests")
-        terminalreporter.write_line("\n".join(lines))
