@@ -1,4 +1,4 @@
-"""Servers that answer as an API server does, and clients for them."""
+"""A server that answers as an API server does, and clients for it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
-from tests.unit.kube.list_server import ListServer, serve
 from tests.unit.kube.watch_server import WatchServer, serve_watches
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ListServer]:
-    async with serve() as answering:
-        yield answering
 
 
 @pytest.fixture
@@ -34,11 +27,6 @@ async def make_api() -> AsyncIterator[Callable[[str], CoreV1Api]]:
     yield make
     for client in clients:
         await client.close()
-
-
-@pytest.fixture
-async def api(server: ListServer, make_api: Callable[[str], CoreV1Api]) -> CoreV1Api:
-    return make_api(server.url)
 
 
 @pytest.fixture

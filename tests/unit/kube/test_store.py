@@ -276,12 +276,6 @@ async def test_stopping_leaves_no_task(store: ClusterStore):
     assert await store.read_inventory() == Inventory(reason="The hub is shutting down.")
 
 
-async def test_a_store_that_was_never_asked_can_be_stopped(store: ClusterStore, cluster: WatchServer):
-    await store.stop()
-    await store.stop()
-    assert cluster.requests == []
-
-
 async def test_who_stops_waiting_does_not_stop_the_reading(store: ClusterStore, cluster: WatchServer):
     cluster.open_.clear()
     impatient = asyncio.create_task(store.read_inventory())
@@ -289,20 +283,6 @@ async def test_who_stops_waiting_does_not_stop_the_reading(store: ClusterStore, 
     impatient.cancel()
     cluster.open_.set()
     assert (await store.read_inventory()).occupancy is not None
-
-
-async def test_the_log_says_once_what_cannot_be_read_and_when_it_can_again(
-    store: ClusterStore, cluster: WatchServer, caplog: pytest.LogCaptureFixture
-):
-    cluster.denied = {("list", "pods")}
-    await store.read_inventory()
-    await eventually(lambda: len([each for each in cluster.requests if each.path == REVIEWS]) > 8)
-    cluster.denied.clear()
-    await until(store, lambda inventory: inventory.occupancy is not None)
-    assert caplog.messages == [
-        "Capacity: The hub may not list the pods of all namespaces.",
-        "Capacity: Everything can be read again.",
-    ]
 
 
 @pytest.fixture

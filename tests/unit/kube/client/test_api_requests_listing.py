@@ -128,11 +128,3 @@ async def test_an_answer_that_is_no_list_is_an_error(cluster: WatchServer, clust
     cluster.bodies[NODES] = body
     with pytest.raises(APIUnavailableError):
         await listed(cluster_api)
-
-
-@pytest.mark.parametrize("status", [403, 410, 500])
-async def test_a_refusal_carries_its_status(cluster: WatchServer, cluster_api: CoreV1Api, status: int):
-    cluster.status[NODES] = status
-    with pytest.raises(APIUnavailableError) as refused:
-        await listed(cluster_api)
-    assert refused.value.status == status

@@ -220,14 +220,6 @@ async def test_without_the_classes_any_more_the_number_of_devices_is_unknown(sto
     await until(store, shows(4, 3))
 
 
-async def test_a_right_taken_at_run_time_leaves_no_old_count(store: ClusterStore, dra: WatchServer):
-    await store.read_inventory()
-    await eventually(lambda: len(dra.streams) == 5)
-    dra.denied = {("watch", RESOURCE_CLAIMS)}
-    dra.cut()
-    await until(store, shows(None, None))
-
-
 async def without_news(store: ClusterStore, dra: WatchServer, clock: Clock, plural: str) -> Inventory:
     """Return the answer after one resource alone was not heard of for long."""
     dra.scripts[path(plural)] = [[HANG]]
@@ -262,18 +254,6 @@ async def test_while_nothing_is_heard_of_anything_the_last_count_stays(
     clock.now += 50
     inventory = await store.read_inventory()
     assert (inventory.age_s, numbers(inventory)) == (50, (4, 3))
-
-
-async def test_devices_that_cannot_be_read_do_not_hold_up_the_first_answer_for_long(
-    cluster_api: CoreV1Api, dra: WatchServer
-):
-    dra.held = {path(RESOURCE_SLICES)}
-    store = ClusterStore(
-        cluster_api, pace=StoreTiming(first_sync_timeout_s=FIRST_ANSWER_S, timing=TIMING, pauses=PAUSES)
-    )
-    inventory = await store.read_inventory()
-    assert (numbers(inventory), inventory.reason) == ((None, None), "")
-    await store.stop()
 
 
 async def test_strange_objects_take_nothing_from_the_others(store: ClusterStore, dra: WatchServer):

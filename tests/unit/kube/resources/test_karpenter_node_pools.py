@@ -149,28 +149,19 @@ async def test_a_cluster_without_karpenter_has_none(cluster: WatchServer, read: 
     assert (names(found), found.first_attempt.is_set(), steps.asked) == ([], True, [NODE_POOLS_ABSENT_S])
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize(
+    ("status", "pause_s"),
+    [
+        *((status, NODE_POOLS_ABSENT_S) for status in (403, 404)),
+        *((status, NODE_POOLS_INTERVAL_S) for status in (401, 429, 500, 503)),
+    ],
+)
 async def test_node_pools_that_are_served_and_refused_are_unknown(
-    cluster: WatchServer, read: Reading, steps: Steps, status: int
+    cluster: WatchServer, read: Reading, steps: Steps, status: int, pause_s: float
 ):
     cluster.status[PATH] = status
     found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [NODE_POOLS_ABSENT_S])
-
-
-@pytest.mark.parametrize("status", [401, 429, 500, 503])
-async def test_a_list_that_fails_leaves_it_unknown(cluster: WatchServer, read: Reading, steps: Steps, status: int):
-    cluster.status[PATH] = status
-    found = await read()
-    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [NODE_POOLS_INTERVAL_S])
-
-
-@pytest.mark.parametrize("body", ["", "no JSON", "[]", '{"items": []}'])
-async def test_an_answer_that_is_no_list_is_not_taken_for_an_empty_one(
-    cluster: WatchServer, read: Reading, steps: Steps, body: str
-):
-    cluster.bodies[PATH] = body
-    assert names(await read()) is None
+    assert (names(found), found.first_attempt.is_set(), steps.asked) == (None, True, [pause_s])
 
 
 async def test_objects_that_make_no_sense_are_left_out(cluster: WatchServer, read: Reading, steps: Steps):

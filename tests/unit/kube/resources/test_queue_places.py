@@ -24,7 +24,7 @@ from gpuspawner.kube.resources.queue_places import (
 from tests.unit.clocks import Clock
 from tests.unit.core import kueue_workloads as records
 from tests.unit.core.kueue_workloads import local_queue, pending
-from tests.unit.kube.list_server import ListServer, serve
+from tests.unit.kube.watch_server import WatchServer
 
 GROUP = "/apis/visibility.kueue.x-k8s.io"
 PATH = "/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
@@ -33,16 +33,20 @@ WORKLOADS, QUEUES = (f"/apis/kueue.x-k8s.io/v1beta2/namespaces/hub/{plural}" for
 OLD_WORKLOADS, OLD_QUEUES = (path.replace("v1beta2", "v1beta1") for path in (WORKLOADS, QUEUES))
 
 
+def put(server: WatchServer, path: str, *objects: dict[str, Any]) -> None:
+    """Have the server list these objects and no others."""
+    server.objects[path] = {("", str(number)): each for number, each in enumerate(objects)}
+
+
 @pytest.fixture
-async def server() -> AsyncIterator[ListServer]:
+def server(cluster: WatchServer) -> WatchServer:
     """Serve a LocalQueue that works."""
-    async with serve() as answering:
-        answering.objects[QUEUES] = [local_queue()]
-        yield answering
+    put(cluster, QUEUES, local_queue())
+    return cluster
 
 
 @pytest.fixture
-async def places(server: ListServer, clock: Clock) -> AsyncIterator[QueuePlaces]:
+async def places(server: WatchServer, clock: Clock) -> AsyncIterator[QueuePlaces]:
     async with ApiClient(Configuration(host=server.url)) as client:
         yield QueuePlaces(client, timeout_s=2.0, clock=clock, now=lambda: datetime(2026, 11, 23, 19, 30, tzinfo=UTC))
 
@@ -77,62 +81,61 @@ async def asked(places: QueuePlaces, of: dict[str, Any] | None = None) -> int | 
     return (await places.find_place(of or pod(), queue="gpu-queue")).position
 
 
-def asked_for_positions(server: ListServer) -> list[str]:
-    """Return the paths of the requests for positions."""
-    return [request.path for request in server.requests if request.path in (NEW, OLD)]
+def asked_for(server: WatchServer, *paths: str) -> list[str]:
+    return [request.path for request in server.requests if request.path in paths]
 
 
-async def test_a_pod_is_found_by_what_its_workload_stands_for(server: ListServer, places: QueuePlaces):
+async def test_a_pod_is_found_by_what_its_workload_stands_for(server: WatchServer, places: QueuePlaces):
     server.bodies[NEW] = summary(workload("jupyter-eve", 0, uid="u-0"), workload("x", 3, uid="u-1", name="renamed"))
     assert await asked(places) == 3
 
 
-async def test_a_pod_is_found_by_the_name_of_its_workload(server: ListServer, places: QueuePlaces):
+async def test_a_pod_is_found_by_the_name_of_its_workload(server: WatchServer, places: QueuePlaces):
     server.bodies[NEW] = summary(workload("jupyter-ada-2", 0), workload("jupyter-ada", 2))
     assert await asked(places) == 2
 
 
-async def test_the_first_place_is_nought_and_no_place_is_none(server: ListServer, places: QueuePlaces):
+async def test_the_first_place_is_nought_and_no_place_is_none(server: WatchServer, places: QueuePlaces):
     server.bodies[NEW] = summary(workload("jupyter-ada", 0))
     assert await asked(places) == 0
     assert await asked(places, pod("jupyter-bob", "u-2")) is None
 
 
-async def test_an_older_kueue_is_asked_as_it_understands(server: ListServer, places: QueuePlaces):
+async def test_an_older_kueue_is_asked_as_it_understands(server: WatchServer, places: QueuePlaces):
     server.status[NEW] = 404
     server.bodies[OLD] = summary(workload("jupyter-ada", 5), version="v1beta1")
     assert await asked(places) == 5
-    assert asked_for_positions(server) == [NEW, OLD]
+    assert asked_for(server, NEW, OLD) == [NEW, OLD]
 
 
 async def test_without_kueue_there_is_no_place_and_it_is_asked_for_once_a_minute(
-    server: ListServer, places: QueuePlaces, clock: Clock
+    server: WatchServer, places: QueuePlaces, clock: Clock
 ):
     server.status |= {NEW: 404, OLD: 404}
     for _ in range(3):
         assert await asked(places) is None
     clock.now += QUEUE_DENIED_S - 1
     assert await asked(places) is None
-    assert asked_for_positions(server) == [NEW, OLD]
+    assert asked_for(server, NEW, OLD) == [NEW, OLD]
     clock.now += 1.1
     await asked(places)
-    assert asked_for_positions(server) == [NEW, OLD, NEW, OLD]
+    assert asked_for(server, NEW, OLD) == [NEW, OLD, NEW, OLD]
 
 
-async def test_without_the_right_there_is_no_place_and_no_second_question(server: ListServer, places: QueuePlaces):
+async def test_without_the_right_there_is_no_place_and_no_second_question(server: WatchServer, places: QueuePlaces):
     server.status[NEW] = 403
     assert (await asked(places), await asked(places)) == (None, None)
-    assert asked_for_positions(server) == [NEW]
+    assert asked_for(server, NEW, OLD) == [NEW]
 
 
-async def test_a_queue_is_read_once_for_all_who_ask_at_the_same_time(server: ListServer, places: QueuePlaces):
+async def test_a_queue_is_read_once_for_all_who_ask_at_the_same_time(server: WatchServer, places: QueuePlaces):
     server.bodies[NEW] = summary(*(workload(f"jupyter-{number}", number) for number in range(50)))
     pods = [pod(f"jupyter-{number}", f"u-{number}") for number in range(50)]
     assert await asyncio.gather(*(asked(places, each) for each in pods)) == list(range(50))
-    assert asked_for_positions(server) == [NEW]
+    assert asked_for(server, NEW, OLD) == [NEW]
 
 
-async def test_a_place_is_kept_for_some_seconds(server: ListServer, places: QueuePlaces, clock: Clock):
+async def test_a_place_is_kept_for_some_seconds(server: WatchServer, places: QueuePlaces, clock: Clock):
     server.bodies[NEW] = summary(workload("jupyter-ada", 2))
     await asked(places)
     server.bodies[NEW] = summary(workload("jupyter-ada", 1))
@@ -141,27 +144,16 @@ async def test_a_place_is_kept_for_some_seconds(server: ListServer, places: Queu
     assert await asked(places) == 1
 
 
-async def test_a_request_that_gives_up_takes_the_answer_from_no_other(server: ListServer, places: QueuePlaces):
-    server.gate.clear()
-    server.bodies[NEW] = summary(workload("jupyter-ada", 2))
-    first, second = (asyncio.ensure_future(asked(places)) for _ in range(2))
-    await server.asked.wait()
-    first.cancel()
-    server.gate.set()
-    assert await second == 2
-    assert first.cancelled()
-
-
 @pytest.mark.parametrize(
     "body",
     ["nonsense", "[]", "{}", '{"items": [5, {}, {"metadata": {"name": "pod-jupyter-ada-1a2b3"}}]}', '{"items": null}'],
 )
-async def test_a_strange_answer_tells_no_place(server: ListServer, places: QueuePlaces, body: str):
+async def test_a_strange_answer_tells_no_place(server: WatchServer, places: QueuePlaces, body: str):
     server.bodies[NEW] = body
     assert await asked(places) is None
 
 
-async def test_an_api_server_in_trouble_is_asked_again_soon(server: ListServer, places: QueuePlaces, clock: Clock):
+async def test_an_api_server_in_trouble_is_asked_again_soon(server: WatchServer, places: QueuePlaces, clock: Clock):
     server.status[NEW] = 503
     assert await asked(places) is None
     del server.status[NEW]
@@ -174,7 +166,7 @@ async def test_an_api_server_in_trouble_is_asked_again_soon(server: ListServer, 
 
 
 @pytest.fixture
-def kueue(server: ListServer) -> ListServer:
+def kueue(server: WatchServer) -> WatchServer:
     """Serve a LocalQueue that works, and a pod that is the first in it."""
     server.bodies[NEW] = summary(workload("jupyter-ada", 0, uid="u-1"))
     return server
@@ -193,14 +185,14 @@ async def place_of(places: QueuePlaces, uid: str = "u-1") -> QueuePlace:
     ],
 )
 async def test_the_workload_of_a_pod_says_why_it_waits(
-    kueue: ListServer, places: QueuePlaces, message: str, reason: QueueReason
+    kueue: WatchServer, places: QueuePlaces, message: str, reason: QueueReason
 ):
-    kueue.objects[WORKLOADS] = [pending(message, pod_uid="u-1")]
+    put(kueue, WORKLOADS, pending(message, pod_uid="u-1"))
     assert await place_of(places) == QueuePlace(position=0, queue="gpu-queue", reason=reason)
 
 
-async def test_only_workloads_of_pods_that_wait_are_asked_for(kueue: ListServer, places: QueuePlaces, clock: Clock):
-    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")]
+async def test_only_workloads_of_pods_that_wait_are_asked_for(kueue: WatchServer, places: QueuePlaces, clock: Clock):
+    put(kueue, WORKLOADS, *(pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")))
     await place_of(places)
     clock.now += NEW_POD_S
     await place_of(places, "u-2")
@@ -211,17 +203,17 @@ async def test_only_workloads_of_pods_that_wait_are_asked_for(kueue: ListServer,
     assert asked_for == [f"kueue.x-k8s.io/job-uid in ({each})" for each in pods]
 
 
-async def test_a_pod_that_joins_is_asked_for_a_second_later(kueue: ListServer, places: QueuePlaces, clock: Clock):
-    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")]
+async def test_a_pod_that_joins_is_asked_for_a_second_later(kueue: WatchServer, places: QueuePlaces, clock: Clock):
+    put(kueue, WORKLOADS, *(pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")))
     await place_of(places)
     assert (await place_of(places, "u-2")).reason is None
     clock.now += NEW_POD_S
     assert (await place_of(places, "u-2")).reason is QueueReason.QUOTA_IN_USE
 
 
-async def test_very_many_pods_are_asked_for_in_several_requests(kueue: ListServer, places: QueuePlaces, clock: Clock):
+async def test_very_many_pods_are_asked_for_in_several_requests(kueue: WatchServer, places: QueuePlaces, clock: Clock):
     uids = [f"u-{number}" for number in range(250)]
-    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in uids]
+    put(kueue, WORKLOADS, *(pending(records.IN_USE, pod_uid=uid) for uid in uids))
     await asyncio.gather(*(place_of(places, uid) for uid in uids))
     clock.now += QUEUE_CACHE_S + 0.1
     kueue.requests.clear()
@@ -240,22 +232,22 @@ async def test_very_many_pods_are_asked_for_in_several_requests(kueue: ListServe
     ],
 )
 async def test_in_a_queue_that_admits_nothing_there_is_no_position(
-    kueue: ListServer, places: QueuePlaces, queues: list[Any], reason: QueueReason
+    kueue: WatchServer, places: QueuePlaces, queues: list[Any], reason: QueueReason
 ):
-    kueue.objects[QUEUES] = queues
-    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid="u-1")]
+    put(kueue, QUEUES, *queues)
+    put(kueue, WORKLOADS, pending(records.IN_USE, pod_uid="u-1"))
     assert await place_of(places) == QueuePlace(queue="gpu-queue", reason=reason)
     (asked_for,) = (request.query["fieldSelector"] for request in kueue.requests if request.path == QUEUES)
     assert asked_for == "metadata.name=gpu-queue"
 
 
-async def test_without_a_workload_kueue_has_not_taken_the_pod(kueue: ListServer, places: QueuePlaces):
+async def test_without_a_workload_kueue_has_not_taken_the_pod(kueue: WatchServer, places: QueuePlaces):
     kueue.bodies[NEW] = summary()
     assert await place_of(places) == QueuePlace(queue="gpu-queue", reason=QueueReason.NOT_TAKEN)
 
 
 async def test_while_kueue_does_not_answer_nothing_is_said_of_a_pod_without_a_workload(
-    kueue: ListServer, places: QueuePlaces
+    kueue: WatchServer, places: QueuePlaces
 ):
     kueue.status[NEW] = 503
     assert await place_of(places) == QueuePlace(queue="gpu-queue")
@@ -263,22 +255,23 @@ async def test_while_kueue_does_not_answer_nothing_is_said_of_a_pod_without_a_wo
 
 @pytest.mark.parametrize("status", [403, 404, 503])
 async def test_without_the_right_to_workloads_there_is_a_position_and_no_reason(
-    kueue: ListServer, places: QueuePlaces, status: int
+    kueue: WatchServer, places: QueuePlaces, status: int
 ):
     kueue.status |= dict.fromkeys((WORKLOADS, QUEUES, OLD_WORKLOADS, OLD_QUEUES), status)
     assert [await place_of(places) for _ in range(2)] == [QueuePlace(position=0, queue="gpu-queue")] * 2
     assert len([request for request in kueue.requests if request.path in (WORKLOADS, QUEUES)]) == 2
 
 
-async def test_an_older_kueue_serves_workloads_in_its_own_version(kueue: ListServer, places: QueuePlaces):
+async def test_an_older_kueue_serves_workloads_in_its_own_version(kueue: WatchServer, places: QueuePlaces):
     kueue.status |= {WORKLOADS: 404, QUEUES: 404}
-    kueue.objects |= {OLD_QUEUES: [local_queue()], OLD_WORKLOADS: [pending(records.IN_USE, pod_uid="u-1")]}
+    put(kueue, OLD_QUEUES, local_queue())
+    put(kueue, OLD_WORKLOADS, pending(records.IN_USE, pod_uid="u-1"))
     assert (await place_of(places)).reason is QueueReason.QUOTA_IN_USE
 
 
 @pytest.mark.parametrize("body", ["nonsense", "[]", "{}", '{"items": null}', '{"items": 5}'])
 async def test_a_strange_answer_says_neither_that_a_queue_is_missing_nor_a_workload(
-    kueue: ListServer, places: QueuePlaces, body: str
+    kueue: WatchServer, places: QueuePlaces, body: str
 ):
     kueue.bodies |= {WORKLOADS: body, QUEUES: body}
     assert await place_of(places) == QueuePlace(position=0, queue="gpu-queue")
@@ -289,10 +282,10 @@ async def test_a_strange_answer_says_neither_that_a_queue_is_missing_nor_a_workl
     [("2026-11-23T19:32:00Z", 120.0), ("2026-11-23T19:29:00Z", 0.0), ("soon", None), ("2026-11-23", None)],
 )
 async def test_a_pod_that_was_sent_back_knows_when_it_is_considered_again(
-    kueue: ListServer, places: QueuePlaces, at: str, seconds: float | None
+    kueue: WatchServer, places: QueuePlaces, at: str, seconds: float | None
 ):
     later = {"requeueState": {"count": 1, "requeueAt": at}}
-    kueue.objects[WORKLOADS] = [pending("At least one admission check is false", pod_uid="u-1", **later)]
+    put(kueue, WORKLOADS, pending("At least one admission check is false", pod_uid="u-1", **later))
     found = await place_of(places)
     assert (found.reason, found.requeue_s) == (QueueReason.REQUEUED, seconds)
 
@@ -307,16 +300,14 @@ WAITING = f"{GROUP}/v1beta2/clusterqueues/main/pendingworkloads"
 
 
 @pytest.fixture
-def quotas(server: ListServer) -> ListServer:
+def quotas(server: WatchServer) -> WatchServer:
     """Serve what the LocalQueue stands on: a ClusterQueue in which two wait."""
     flavors = [{"name": "t4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 4}]}]
     spec = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": flavors}]}
     cluster_queue = {"metadata": {"name": "main"}, "spec": spec, "status": {"pendingWorkloads": 2}}
-    server.objects |= {
-        CLUSTER_QUEUES: [cluster_queue],
-        FLAVORS: [{"metadata": {"name": "t4"}, "spec": {"nodeLabels": {"gpu": "T4"}}}],
-        CLASSES: [{"metadata": {"name": "people"}, "value": 10}],
-    }
+    put(server, CLUSTER_QUEUES, cluster_queue)
+    put(server, FLAVORS, {"metadata": {"name": "t4"}, "spec": {"nodeLabels": {"gpu": "T4"}}})
+    put(server, CLASSES, {"metadata": {"name": "people"}, "value": 10})
     server.bodies[WAITING] = summary({"priority": 10}, {"priority": 0})
     return server
 
@@ -325,11 +316,7 @@ async def state_of(places: QueuePlaces, *, priority_class: str = "", **how: Any)
     return await places.read_state("hub", "gpu-queue", priority_class=priority_class, priority=7, **how)
 
 
-def asked_for(server: ListServer, *paths: str) -> list[str]:
-    return [request.path for request in server.requests if request.path in paths]
-
-
-async def test_a_queue_is_known_by_its_quotas_and_who_waits_in_it(quotas: ListServer, places: QueuePlaces):
+async def test_a_queue_is_known_by_its_quotas_and_who_waits_in_it(quotas: WatchServer, places: QueuePlaces):
     found = await state_of(places)
     assert (found.name, found.namespace, found.problem, found.waiting, found.priority) == (
         "gpu-queue",
@@ -348,28 +335,29 @@ async def test_a_queue_is_known_by_its_quotas_and_who_waits_in_it(quotas: ListSe
     ids=["known", "strange value", "missing", "none"],
 )
 async def test_the_priority_class_of_the_queue_decides_where_there_is_one(
-    quotas: ListServer, places: QueuePlaces, name: str, expected: tuple[int | None, str]
+    quotas: WatchServer, places: QueuePlaces, name: str, expected: tuple[int | None, str]
 ):
-    quotas.objects[CLASSES].append({"metadata": {"name": "strange"}, "value": "high"})
+    quotas.put(CLASSES, {"metadata": {"name": "strange"}, "value": "high"})
     found = await state_of(places, priority_class=name)
     assert (found.priority, found.missing_class) == expected
 
 
-async def test_no_priority_class_is_missing_where_they_cannot_be_read(quotas: ListServer, places: QueuePlaces):
+async def test_no_priority_class_is_missing_where_they_cannot_be_read(quotas: WatchServer, places: QueuePlaces):
     quotas.status[CLASSES] = 403
     found = await state_of(places, priority_class="missing")
     assert (found.priority, found.missing_class) == (None, "")
 
 
-async def test_the_waiting_pods_are_not_read_where_none_waits(quotas: ListServer, places: QueuePlaces):
-    quotas.objects[CLUSTER_QUEUES][0]["status"]["pendingWorkloads"] = 0
+async def test_the_waiting_pods_are_not_read_where_none_waits(quotas: WatchServer, places: QueuePlaces):
+    (cluster_queue,) = quotas.objects[CLUSTER_QUEUES].values()
+    cluster_queue["status"]["pendingWorkloads"] = 0
     found = await state_of(places)
     assert (found.count_ahead(), asked_for(quotas, WAITING)) == (0, [])
 
 
 @pytest.mark.parametrize("priority", [None, "10", True], ids=repr)
 async def test_with_a_strange_priority_it_is_unknown_who_is_ahead(
-    quotas: ListServer, places: QueuePlaces, priority: object
+    quotas: WatchServer, places: QueuePlaces, priority: object
 ):
     quotas.bodies[WAITING] = summary({"priority": 10}, {"priority": priority})
     found = await state_of(places)
@@ -386,7 +374,7 @@ async def test_with_a_strange_priority_it_is_unknown_who_is_ahead(
     ],
 )
 async def test_what_may_not_be_read_is_unknown_and_is_asked_for_once_a_minute(
-    quotas: ListServer, places: QueuePlaces, clock: Clock, refused: tuple[str, ...], known: tuple[bool, bool]
+    quotas: WatchServer, places: QueuePlaces, clock: Clock, refused: tuple[str, ...], known: tuple[bool, bool]
 ):
     quotas.status |= dict.fromkeys(refused, 403)
     for _ in range(3):
@@ -397,9 +385,9 @@ async def test_what_may_not_be_read_is_unknown_and_is_asked_for_once_a_minute(
 
 
 async def test_a_missing_queue_is_a_problem_and_a_missing_kueue_is_none(
-    quotas: ListServer, places: QueuePlaces, clock: Clock
+    quotas: WatchServer, places: QueuePlaces, clock: Clock
 ):
-    quotas.objects[QUEUES] = []
+    put(quotas, QUEUES)
     assert (await state_of(places)).problem is QueueReason.NO_QUEUE
     clock.now += QUEUE_CACHE_S + 1
     quotas.status |= dict.fromkeys((QUEUES, OLD_QUEUES), 404)
@@ -407,11 +395,11 @@ async def test_a_missing_queue_is_a_problem_and_a_missing_kueue_is_none(
 
 
 async def test_of_an_inactive_queue_it_is_known_whether_an_admin_has_stopped_it(
-    quotas: ListServer, places: QueuePlaces, clock: Clock
+    quotas: WatchServer, places: QueuePlaces, clock: Clock
 ):
-    quotas.objects[QUEUES] = [local_queue(reason="ClusterQueueIsInactive")]
+    put(quotas, QUEUES, local_queue(reason="ClusterQueueIsInactive"))
     first = await state_of(places)
-    quotas.objects[CLUSTER_QUEUES] = [{"metadata": {"name": "main"}, "spec": {"stopPolicy": "Hold"}}]
+    put(quotas, CLUSTER_QUEUES, {"metadata": {"name": "main"}, "spec": {"stopPolicy": "Hold"}})
     clock.now += QUEUE_CACHE_S + 1
     second = await state_of(places)
     assert [(each.problem, each.capacity and each.capacity.is_stopped) for each in (first, second)] == [
@@ -422,11 +410,11 @@ async def test_of_an_inactive_queue_it_is_known_whether_an_admin_has_stopped_it(
 
 
 async def test_what_changes_is_read_again_and_what_only_admins_change_less_often(
-    quotas: ListServer, places: QueuePlaces, clock: Clock
+    quotas: WatchServer, places: QueuePlaces, clock: Clock
 ):
     first = await state_of(places, priority_class="people")
     clock.now += QUEUE_CACHE_S + 1
-    quotas.objects[CLUSTER_QUEUES] = [{"metadata": {"name": "main"}, "spec": {}}]
+    put(quotas, CLUSTER_QUEUES, {"metadata": {"name": "main"}, "spec": {}})
     second = await state_of(places, priority_class="people")
     assert (len(first.capacity.groups) if first.capacity else None, second.capacity and second.capacity.groups) == (
         1,
@@ -439,7 +427,7 @@ async def test_what_changes_is_read_again_and_what_only_admins_change_less_often
     assert len(asked_for(quotas, *setup)) == 2 * len(setup)
 
 
-async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: QueuePlaces, clock: Clock):
+async def test_the_age_is_that_of_the_oldest_answer(quotas: WatchServer, places: QueuePlaces, clock: Clock):
     await state_of(places)
     clock.now += 8
     quotas.held |= {QUEUES, CLUSTER_QUEUES}
@@ -454,13 +442,13 @@ async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: 
     ("path", "kept_s"), [(QUEUES, QUEUE_CACHE_S), (CLUSTER_QUEUES, QUEUE_CACHE_S), (CLASSES, QUEUE_SETUP_CACHE_S)]
 )
 async def test_while_kueue_hangs_what_was_read_counts_twice_as_long(
-    quotas: ListServer, places: QueuePlaces, clock: Clock, path: str, kept_s: float
+    quotas: WatchServer, places: QueuePlaces, clock: Clock, path: str, kept_s: float
 ):
     def describe(state: QueueState) -> object:
         return {QUEUES: state.problem, CLUSTER_QUEUES: state.capacity, CLASSES: state.priority}[path]
 
-    local_queues = quotas.objects[QUEUES]
-    quotas.objects[QUEUES] = [] if path == QUEUES else local_queues
+    if path == QUEUES:
+        put(quotas, QUEUES)
     await state_of(places, priority_class="people")
     quotas.held.add(path)
     clock.now += 2 * kept_s - 1

@@ -83,11 +83,6 @@ def since(cluster: WatchServer) -> list[str]:
     return [request.query["resourceVersion"] for request in cluster.asked(PODS, watch=True)]
 
 
-async def test_a_list_is_kept_whole(followed: Followed):
-    await followed.watch.relist()
-    assert (followed.names, followed.watch.needs_list) == (["a", "b", "c"], False)
-
-
 async def test_a_list_confirms_as_of_when_it_was_asked_for(followed: Followed, cluster: WatchServer):
     cluster.open_.clear()
     task = asyncio.create_task(followed.watch.relist())
@@ -270,12 +265,6 @@ async def test_a_list_that_fails_half_way_drops_nothing(followed: Followed, clus
     with pytest.raises(APIUnavailableError):
         await followed.watch.relist()
     assert (followed.names, followed.watch.needs_list) == (["a", "b", "c"], True)
-
-
-async def test_everything_can_be_forgotten(followed: Followed):
-    await followed.watch.relist()
-    await followed.watch.clear()
-    assert (followed.names, followed.watch.needs_list) == ([], True)
 
 
 async def test_a_quiet_watch_confirms_as_of_when_it_was_asked_for(followed: Followed, cluster: WatchServer):

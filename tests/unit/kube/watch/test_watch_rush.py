@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,23 +19,52 @@ SETTLE_S = 2.0
 """Seconds without an event that end the rush; far more than a loaded machine delays a sleep of 1 ms."""
 
 
-class Rush:
-    """A watch whose events arrive one by one, more slowly than they are read, and then no more.
-
-    :ivar confirmed: moments that were confirmed.
-    :ivar early: how many there were when each event arrived.
-    """
+class Stream:
+    """The answer to a watch, chunk by chunk."""
 
     status = 200
     connection = None
 
     def __init__(self) -> None:
         self.content = self
-        self.confirmed: list[float] = []
-        self.early: list[int] = []
 
     def read_nowait(self) -> bytes:
         return b""
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def begin(
+    stream: Stream, occupancy: Occupancy, *, timing: WatchTiming, confirm: Callable[[float], None] = lambda _: None
+) -> asyncio.Task[None]:
+    """Begin to read a watch that is answered with a stream."""
+
+    async def method(**_: Any) -> Stream:
+        return stream
+
+    watch = Watch(
+        WatchedResource(method=method, page_size=1),
+        PodCache(occupancy),
+        confirm=confirm,
+        timing=timing,
+        clock=lambda: 7.0,
+        random=lambda: 0.0,
+    )
+    return asyncio.create_task(watch.stream())
+
+
+class Rush(Stream):
+    """A watch whose events arrive one by one, more slowly than they are read, and then no more.
+
+    :ivar confirmed: moments that were confirmed.
+    :ivar early: how many there were when each event arrived.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.confirmed: list[float] = []
+        self.early: list[int] = []
 
     async def readany(self) -> bytes:
         if len(self.early) == RUSH:
@@ -43,75 +73,35 @@ class Rush:
         self.early.append(len(self.confirmed))
         return event("ADDED", pod(f"p{len(self.early)}"))
 
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
-
 
 async def test_a_rush_that_is_slower_than_the_hub_confirms_nothing_before_its_end(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(watch_module, "IDLE_GAP_S", SETTLE_S)
-    rush, occupancy, done = Rush(), Occupancy(), asyncio.Event()
-
-    async def method(**_: Any) -> Rush:
-        return rush
-
-    def confirm(moment: float) -> None:
-        rush.confirmed.append(moment)
-        done.set()
-
-    watch = Watch(
-        WatchedResource(method=method, page_size=1),
-        PodCache(occupancy),
-        confirm=confirm,
-        timing=WatchTiming(settle_s=SETTLE_S),
-        clock=lambda: 7.0,
-        random=lambda: 0.0,
-    )
-    task = asyncio.create_task(watch.stream())
-    async with asyncio.timeout(30):
-        await done.wait()
+    rush, occupancy = Rush(), Occupancy()
+    task = begin(rush, occupancy, timing=WatchTiming(settle_s=SETTLE_S), confirm=rush.confirmed.append)
+    await eventually(lambda: rush.confirmed)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (set(rush.early), len(rush.early), rush.confirmed) == ({0}, RUSH, [7.0])
     assert sum(1 for _ in occupancy.iter_pods()) == RUSH
 
 
-class Flood:
+class Flood(Stream):
     """A watch of which one large chunk arrives, a small one, and then no more."""
 
-    status = 200
-
     def __init__(self) -> None:
-        self.content = self
+        super().__init__()
         large = event("ADDED", pod("large", annotations={"large": "x" * MAX_BATCH_BYTES}))
         self._chunks = [bookmark(7) + large, event("ADDED", pod("small"))]
-
-    def read_nowait(self) -> bytes:
-        return b""
 
     async def readany(self) -> bytes:
         if not self._chunks:
             await asyncio.Event().wait()
         return self._chunks.pop(0)
 
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
-
 
 async def test_no_pause_follows_a_large_chunk():
-    occupancy, flood = Occupancy(), Flood()
-
-    async def method(**_: Any) -> Flood:
-        return flood
-
-    watch = Watch(
-        WatchedResource(method=method, page_size=1),
-        PodCache(occupancy),
-        confirm=lambda moment: None,
-        timing=WatchTiming(batch_s=600),
-        clock=lambda: 7.0,
-        random=lambda: 0.0,
-    )
-    task = asyncio.create_task(watch.stream())
+    occupancy = Occupancy()
+    task = begin(Flood(), occupancy, timing=WatchTiming(batch_s=600))
     await eventually(lambda: {"large", "small"} == {held.name for held in occupancy.iter_pods()})
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
