@@ -119,11 +119,18 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     monkeypatch.setattr(GPUSpawner, "new_claims", NewClaims())
     monkeypatch.setattr(GPUSpawner, "failed_starts", {})
 
-    def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
+    def make(
+        *,
+        kind: type[GPUSpawner] = GPUSpawner,
+        settings: Any = SETTINGS,
+        kubespawner: Any = None,
+        name: str = "ada",
+        **traits: Any,
+    ) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})
         user = SimpleNamespace(name=name, id=1, url=f"/user/{name}/", settings={}, groups=[], escaped_name=name)
         traits = {"api_token": "secret", "oauth_client_id": "unused", **traits}
-        return GPUSpawner(hub=Hub(ip="127.0.0.1", port=8081), user=user, config=config, **traits)
+        return kind(hub=Hub(ip="127.0.0.1", port=8081), user=user, config=config, **traits)
 
     yield make
     await GPUSpawner._stop_all_reflectors()

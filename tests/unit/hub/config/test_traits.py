@@ -27,10 +27,6 @@ def example(name: str) -> object:
     return yaml.safe_load("\n".join(lines))["hub"]["config"]["GPUSpawner"][name]
 
 
-def test_the_settings_are_traits():
-    assert set(SETTING_TRAITS) <= set(OWN)
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_a_trait_can_be_configured_and_says_since_when(name: str):
     trait = TRAITS[name]

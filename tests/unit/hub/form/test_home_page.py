@@ -275,13 +275,6 @@ async def test_nothing_is_shown_to_a_viewer_who_is_another_user():
     assert str(await HomePage().render_last_choice(user, Handler(admin).static_url, server_name="")) == ""
 
 
-@pytest.mark.parametrize("language", ["en", "de"])
-async def test_servers_of_profiles_are_shown_with_their_profile_and_gpus(language: str):
-    user = User(make_server(pod=make_pod()), make_row("lab", {"profile": "big"}), profile_list=PROFILES)
-    page = await render(user, Handler(user, language))
-    assert [text in page for text in (PROFILE, "2 × A100 80 GB", "Large")] == [True, True, True]
-
-
 async def test_the_last_choice_of_a_profile_is_shown_by_its_name():
     user = User(make_row(options={"profile": "small-server"}), profile_list=PROFILES)
     last = str(await HomePage().render_last_choice(user, Handler(user).static_url, server_name=""))

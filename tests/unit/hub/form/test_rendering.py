@@ -257,12 +257,6 @@ def test_a_type_says_nothing_of_images_which_come_after_it():
     assert [each["value"] for each in soup.select("input[name=gpu][disabled]")] == []
 
 
-def test_the_groups_stand_in_the_order_of_the_decision():
-    soup = page(replace(VIEW, presets=()))
-    groups = [each["id"] for each in soup.select("fieldset.gs-section, #gpuspawner-summary")]
-    assert groups == ["gpuspawner-gpus", "gpuspawner-resources", "gpuspawner-images", "gpuspawner-summary"]
-
-
 def test_suggestions_are_shown_without_a_script_as_well():
     soup = page(replace(VIEW, suggestion="Suggested for 1 × T4: 4 CPUs"))
     assert not one(soup, "#gpuspawner-suggestion").has_attr("hidden")

@@ -81,7 +81,3 @@ def test_markup_is_not_taken_for_the_same_text_that_has_to_be_escaped(tmp_path: 
     (folder / "form.html").write_text(row % '"<b>" | safe' + row % '"<b>"')
     (folder / "partials" / "gpu.html").write_text("{{ text }}")
     assert rendering.render(VIEW, template_dirs=(str(tmp_path),)) == "<b>&lt;b&gt;"
-
-
-def test_a_form_shown_twice_is_the_same():
-    assert rendering.render(VIEW) == rendering.render(VIEW)

@@ -13,6 +13,7 @@ from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
+from gpuspawner.core.discovery.discover import discover_gpu_types
 from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.pod.override_checks import parse_settings
@@ -67,17 +68,11 @@ def test_for_the_same_nodes_and_settings_it_is_worked_out_once(concerns: AdminWa
 
 def test_what_every_server_tolerates_is_part_of_the_question(concerns: AdminWarnings):
     tainted = Node(name="n", capacity={GPU: 1}, allocatable={GPU: 1}, taints=(Taint(key="k", effect="NoSchedule"),))
-    gpus = {gpu.slug: gpu for gpu in _types(tainted)}
+    gpus = {gpu.slug: gpu for gpu in discover_gpu_types([tainted], PARSED.table)}
     seen = replace(offer(tainted), catalog=replace(CATALOG, gpus=gpus))
     tolerated = (Toleration(key="k", operator="Exists"),)
     found = [concerns.find_warnings(seen, WarningScope(PARSED, each)) for each in ((), tolerated)]
     assert [len(flags) for flags in found] == [1, 0]
-
-
-def _types(node: Node) -> Any:
-    from gpuspawner.core.discovery.discover import discover_gpu_types  # noqa: PLC0415 - for this test alone
-
-    return discover_gpu_types([node], PARSED.table)
 
 
 async def test_a_change_is_reported_and_not_repeated(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):
@@ -102,18 +97,11 @@ async def test_a_fault_that_returns_is_logged_again_whichever_users_loaded_forms
 ):
     others = (Toleration(key="k"),)
     await told(concerns, caplog, INVALID)
-    await told(concerns, caplog, INVALID, tolerations=others)
+    assert await told(concerns, caplog, INVALID, tolerations=others) == []
     assert await told(concerns, caplog, replace(INVALID, labels={}), tolerations=others) == [
         "GPUs and presets: All are offered and work again."
     ]
     assert len(await told(concerns, caplog, replace(INVALID), tolerations=others)) == 1
-
-
-async def test_a_warning_for_some_users_is_not_repeated_for_others(
-    concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
-):
-    assert len(await told(concerns, caplog, INVALID)) == 1
-    assert await told(concerns, caplog, INVALID, tolerations=(Toleration(key="k"),)) == []
 
 
 async def test_nodes_that_cannot_be_read_are_not_well_again(concerns: AdminWarnings, caplog: pytest.LogCaptureFixture):

@@ -19,24 +19,6 @@ def pod(gpu: str = "", number: str = "1", *, node: str = "", phase: str = "Pendi
     }
 
 
-def test_a_pod_holds_its_gpus_from_when_it_has_a_node():
-    pods = [
-        pod("a100", "2"),
-        pod("a100", "4", node="n"),
-        pod("a100", "1", node="n", phase="Running"),
-        pod(node="n", phase="Running"),
-        pod(),
-    ]
-    servers, gpus = count_servers(pods, label=str)
-    assert dict(servers) == {
-        ("a100", "requested"): 1,
-        ("a100", "held"): 2,
-        ("none", "held"): 1,
-        ("none", "requested"): 1,
-    }
-    assert (gpus["a100", "requested"], gpus["a100", "held"], gpus["none", "held"]) == (2, 5, 0)
-
-
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_finished_holds_nothing(phase: str):
     assert count_servers([pod("a100", node="n", phase=phase)], label=str) == ({}, {})

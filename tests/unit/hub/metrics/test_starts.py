@@ -106,25 +106,6 @@ def test_that_a_start_failed_lasts_no_time(clock: Clock):
     assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="failed") == 0
 
 
-async def test_a_verdict_is_counted_with_its_outcome():
-    before = sample("verdicts_total", verdict="waits", outcome="ready")
-    spawner = fake_spawner({"hub/jupyter-ada": BOUND})
-    begin_measuring(spawner, "meter")
-    spawner.start_state.meter.note_verdict("waits")
-    note_pod(spawner)
-    await ended(spawner, None)
-    assert sample("verdicts_total", verdict="waits", outcome="ready") - before == 1
-
-
-async def test_stages_of_a_start_end_with_it():
-    before = sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting")
-    spawner = fake_spawner()
-    begin_measuring(spawner, "meter")
-    enter_stage(spawner, "starting")
-    await ended(spawner, None)
-    assert sample("spawn_stage_duration_seconds_count", gpu="meter", stage="starting") - before == 1
-
-
 async def test_a_start_whose_gpu_is_known_late_counts_for_that_gpu_with_all_its_stages():
     names = {
         "spawns_total": {"outcome": "ready"},

@@ -121,7 +121,6 @@ SIDE_MODEL = V1Container(name="side", image="x", resources=V1ResourceRequirement
     [
         pytest.param({"extra_containers": [SIDE]}, "containers", id="side container"),
         pytest.param({"init_containers": [SIDE]}, "initContainers", id="init container"),
-        pytest.param({"init_containers": {"10-side": SIDE}}, "initContainers", id="dict"),
         pytest.param({"extra_containers": [SIDE_MODEL]}, "containers", id="model"),
         pytest.param({"extra_pod_config": {"initContainers": [SIDE]}}, "initContainers", id="extra_pod_config"),
         pytest.param({"extra_pod_config": {"init_containers": [SIDE]}}, "initContainers", id="Python name"),
@@ -174,20 +173,6 @@ def test_information_for_programs_replaces_no_variable_of_the_admin_or_of_the_ch
     assert found == {"A": "b", "SHOWN": "all", "NEW": "told", "CHOSEN": "c"}
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"extra_resource_limits": {"habana.ai/gaudi": "1"}},
-        {"extra_container_config": {"resources": {"limits": {"habana.ai/gaudi": "1"}}}},
-    ],
-    ids=["trait", "extra_container_config"],
-)
-def test_no_variable_hides_devices_that_the_admin_gives_the_server(limits: dict[str, Any]):
-    traits = {"environment": {"HABANA_VISIBLE_DEVICES": "none"}, **limits}
-    expected = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name != "HABANA_VISIBLE_DEVICES"}
-    assert read_environment(traits, environment=GPU_HIDING_ENVIRONMENT) == expected
-
-
 def test_a_variable_can_refer_to_one_of_the_other_side():
     traits = {"environment": {"OWN": "own", "OWN_GPU": "$(GPU)"}}
     variables = make_notebook(traits, environment={"OF_OWN": "$(OWN)"}, information={"GPU": "a100"})["env"]
@@ -219,7 +204,6 @@ def find_volumes(traits: dict[str, Any], **choice: Any) -> tuple[Any, Any]:
     "traits",
     [
         pytest.param({"volumes": [HOME], "volume_mounts": [HOME_MOUNT]}, id="traits"),
-        pytest.param({"volumes": {"a": HOME}, "volume_mounts": {"a": HOME_MOUNT}}, id="dicts"),
         pytest.param(
             {"volumes": [HOME], "volume_mounts": [V1VolumeMount(name="home", mount_path="/home")]}, id="model"
         ),
@@ -256,7 +240,6 @@ def test_shared_memory_reaches_a_container_whose_mounts_are_taken_away(name: str
     "traits",
     [
         pytest.param({"volumes": [OWN_SHM], "volume_mounts": [OWN_MOUNT]}, id="traits"),
-        pytest.param({"volumes": {"a": OWN_SHM}, "volume_mounts": {"a": OWN_MOUNT}}, id="dicts"),
         pytest.param(
             {"volumes": [OWN_SHM], "volume_mounts": [{"name": "shm", "mount_path": "/dev/shm"}]}, id="Python name"
         ),
@@ -281,7 +264,6 @@ def test_an_admins_shared_memory_stays_the_only_one(traits: dict[str, Any]):
     "traits",
     [
         pytest.param({"volumes": [SHM]}, id="list"),
-        pytest.param({"volumes": {"a": SHM}}, id="dict"),
         pytest.param({"extra_pod_config": {"volumes": [SHM]}}, id="extra_pod_config"),
         pytest.param({"volumes": [SHM], "volume_mounts": [SHM_MOUNT]}, id="with its mount"),
     ],

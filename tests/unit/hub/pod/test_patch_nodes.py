@@ -54,14 +54,12 @@ def test_the_labels_of_the_choice_win_in_the_trait_node_selector():
     ("admins", "expected"),
     [
         pytest.param([], [{"matchExpressions": [WANTED]}], id="no term"),
-        pytest.param({}, [{"matchExpressions": [WANTED]}], id="no term in a dict"),
         pytest.param(
             [{"matchExpressions": [OWN]}, {"match_expressions": [OWN]}],
             [{"matchExpressions": [OWN, WANTED]}] * 2,
             id="two terms",
         ),
         pytest.param([{"matchExpressions": [OWN, WANTED]}], [{"matchExpressions": [OWN, WANTED]}], id="there already"),
-        pytest.param({"a": {"matchExpressions": [OWN]}}, [{"matchExpressions": [OWN, WANTED]}], id="dict"),
         pytest.param([{"matchFields": [OWN]}], [{"matchFields": [OWN], "matchExpressions": [WANTED]}], id="fields"),
         pytest.param([{}], [{}], id="empty term"),
         pytest.param([{"matchExpressions": []}], [{"matchExpressions": []}], id="no expression"),
@@ -82,9 +80,8 @@ def test_every_required_term_gets_the_expressions(admins: Any, expected: Any):
     [
         ([], [[WANTED_A], [WANTED_B]]),
         ([{"matchExpressions": [OWN]}], [[OWN, WANTED_A], [OWN, WANTED_B]]),
-        ({"x": {"matchExpressions": [OWN]}}, [[OWN, WANTED_A], [OWN, WANTED_B]]),
     ],
-    ids=["no term", "list", "dict"],
+    ids=["no term", "list"],
 )
 def test_every_term_is_repeated_with_each_alternative(admins: Any, expected: Any):
     spec = make_spec({"node_affinity_required": admins}, alternatives=(A, B))
@@ -108,7 +105,6 @@ def test_an_expression_without_values_has_no_list_of_them():
     [
         pytest.param({}, [PREFERENCE], id="none"),
         pytest.param({"node_affinity_preferred": [OTHER_PREFERENCE]}, [OTHER_PREFERENCE, PREFERENCE], id="list"),
-        pytest.param({"node_affinity_preferred": {"a": OTHER_PREFERENCE}}, [OTHER_PREFERENCE, PREFERENCE], id="dict"),
         pytest.param({"node_affinity_preferred": [PREFERENCE]}, [PREFERENCE], id="there already"),
         pytest.param(
             {"extra_pod_config": {"affinity": {"nodeAffinity": {PREFERRED: [OTHER_PREFERENCE]}}}},
@@ -177,10 +173,8 @@ def test_models_become_what_the_api_takes():
     [
         pytest.param({}, [GPU], id="none"),
         pytest.param({"tolerations": [HUB]}, [HUB, GPU], id="list"),
-        pytest.param({"tolerations": {"01": HUB}}, [HUB, GPU], id="dict"),
         pytest.param({"tolerations": [V1Toleration(key="hub", operator="Exists")]}, [HUB, GPU], id="model"),
         pytest.param({"tolerations": [GPU]}, [GPU], id="there already"),
-        pytest.param({"tolerations": {"01": GPU}}, [GPU], id="there already in a dict"),
         pytest.param({"extra_pod_config": {"tolerations": [HUB]}}, [HUB, GPU], id="extra_pod_config"),
         pytest.param({"extra_pod_config": {"tolerations": None}}, [GPU], id="null in extra_pod_config"),
         pytest.param({"extra_pod_config": {"tolerations": [GPU]}}, [GPU], id="there already in extra_pod_config"),

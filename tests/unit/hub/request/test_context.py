@@ -43,9 +43,3 @@ def test_values_that_are_no_text_are_left_out():
 
 def test_outside_of_a_request_nothing_is_asked():
     assert read_choice_header(None) is None
-
-
-@pytest.mark.parametrize("order", ["first", "second"])
-def test_no_test_finds_the_request_of_another_one(order: str):
-    assert (order, context.read_choice_header()) == (order, None)
-    context.note_choice_header(handler(json.dumps({"cpu": "2"})))
