@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from types import SimpleNamespace
 from typing import Any
+
+from aiohttp import web
 
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.starts import pod_of
@@ -56,3 +59,28 @@ async def sent(server: WatchServer, spawner: GPUSpawner) -> None:
         return any("dryRun" not in each.query for each in posts)
 
     await eventually(is_sent)
+
+
+async def begin_with(server: WatchServer, spawner: GPUSpawner, pod: dict[str, Any]) -> asyncio.Future[Any]:
+    """Begin a start, and have the API server hold this pod once the spawner has sent its own."""
+    start: asyncio.Future[Any] = spawner.start()
+    await sent(server, spawner)
+    server.put("/api/v1/pods" if spawner.enable_user_namespaces else pods_path(spawner), pod)
+    return start
+
+
+async def cut_off(task: asyncio.Future[Any]) -> None:
+    """Cancel a start or a watch, and wait until it has ended."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def admit(server: WatchServer, spawner: GPUSpawner, **spec: Any) -> None:
+    """Have the API server add this to the spec of each pod, as its admission plugins do."""
+
+    async def answer(request: web.Request) -> web.Response:
+        pod = await request.json()
+        metadata = {"uid": "u", "namespace": spawner.namespace, **pod["metadata"]}
+        return web.json_response({**pod, "metadata": metadata, "spec": {**pod["spec"], **spec}}, status=201)
+
+    server.answers["POST", pods_path(spawner)] = answer

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 from bs4 import BeautifulSoup
 
 from gpuspawner.hub.spawner import GPUSpawner
+
+
+async def opened_by(handler: Any, spawner: GPUSpawner) -> BeautifulSoup:
+    """Open a form as JupyterHub does, in a request of its own."""
+
+    async def get() -> str:
+        spawner.handler = handler
+        return str(await spawner.get_options_form())
+
+    return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
 
 
 async def opened(spawner: GPUSpawner, arguments: dict[str, list[bytes]], method: str = "GET") -> BeautifulSoup:

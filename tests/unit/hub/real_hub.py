@@ -183,14 +183,7 @@ class RealHub:
 
     async def follow(self, user: str, text: str) -> dict[str, Any]:
         """Return the first progress event whose message has this text."""
-        events = []
-        async for event in self.read_progress(user):
-            events.append(event)
-            if text in event.get("message", ""):
-                return event
-        raise AssertionError(f"{events}\n{self.read_log()}")
-
-    async def read_progress(self, user: str) -> AsyncIterator[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
         headers = {"Authorization": f"token {self._token}", "Accept": "text/event-stream"}
         async with (
             aiohttp.ClientSession(headers=headers) as session,
@@ -198,7 +191,10 @@ class RealHub:
         ):
             async for line in answer.content:
                 if line.startswith(b"data: "):
-                    yield json.loads(line.removeprefix(b"data: "))
+                    events.append(json.loads(line.removeprefix(b"data: ")))
+                    if text in events[-1].get("message", ""):
+                        return events[-1]
+        raise AssertionError(f"{events}\n{self.read_log()}")
 
     async def read_pages(self, user: str, *paths: str) -> list[str]:
         """Log in, and return pages."""

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 from tornado import web
@@ -17,6 +16,7 @@ from tornado import web
 from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner, node
+from tests.unit.hub.pages import opened_by
 from tests.unit.kube.watch_server import NODES, WatchServer, eventually
 
 HOSTILE = "A100-MIG-INVALID</script><img src=x onerror=alert(1)>"
@@ -33,18 +33,8 @@ def looking(*, admin: bool) -> Any:
     return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={}))
 
 
-async def opened(spawner: GPUSpawner, handler: Any) -> BeautifulSoup:
-    """Open a form as JupyterHub does, in a request of its own."""
-
-    async def get() -> str:
-        spawner.handler = handler
-        return str(await spawner.get_options_form())
-
-    return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
-
-
 async def test_an_admin_sees_it_for_any_users_server(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(name="ada"), looking(admin=True))
+    page = await opened_by(looking(admin=True), make_spawner(name="ada"))
     (item,) = page.select(f"{FOLD_OUT} li")
     assert item.text.startswith(
         "odd-1: No GPU is offered: the MIG layout is not the same on all GPUs (A100-MIG-INVALID"
@@ -53,7 +43,7 @@ async def test_an_admin_sees_it_for_any_users_server(make_spawner: MakeSpawner):
 
 
 async def test_other_users_do_not_see_it(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(), looking(admin=False))
+    page = await opened_by(looking(admin=False), make_spawner())
     assert page.select(FOLD_OUT) == []
     assert "odd-1" not in str(page)
 
@@ -66,7 +56,7 @@ async def test_a_user_whose_form_an_admin_has_opened_does_not_see_it(make_spawne
             await maybe_future(spawner.run_options_from_form({"cpu": ["3cores"]}))
         return str(await spawner.get_options_form())
 
-    await opened(spawner, looking(admin=True))
+    await opened_by(looking(admin=True), spawner)
     assert "odd-1" not in await asyncio.create_task(post(), context=copy_context())
 
 
@@ -81,7 +71,7 @@ async def test_a_user_who_looks_at_the_same_time_as_an_admin_does_not_see_it(mak
 
     user = asyncio.create_task(get())
     await asyncio.sleep(0)
-    assert (await opened(spawner, looking(admin=True))).select(FOLD_OUT)
+    assert (await opened_by(looking(admin=True), spawner)).select(FOLD_OUT)
     admin_came.set()
     assert "odd-1" not in await user
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from gpuspawner.hub.config.settings_files import SettingsFilesCache
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.followed import sent
+from tests.unit.hub.followed import cut_off, sent
 from tests.unit.kube.watch_server import WatchServer, eventually
 
 BIG = "gpus: {a100: {display_name: Big, max_count: 2}, mi210: {enabled: false}}"
@@ -124,5 +123,4 @@ async def test_what_changes_once_a_start_is_let_through_changes_nothing_for_it(
     write(settings, text)
     await sent(server, with_homes)
     assert made(server) == ["persistentvolumeclaims", "pods"]
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)

@@ -35,26 +35,13 @@ async def test_the_environment_tells_the_gpu_and_the_run_time(
 
 
 @pytest.mark.parametrize(
-    ("settings", "kubespawner"),
+    "entry",
     [
-        pytest.param({}, {"environment": OWN}, id="KubeSpawner.environment"),
-        pytest.param(
-            {},
-            {"extra_container_config": {"env": [{"name": name, "value": value} for name, value in OWN.items()]}},
-            id="extra_container_config",
-        ),
-        pytest.param(
-            {"gpus": {**GPUS, "a100": {**GPUS["a100"], "environment": OWN}}}, {}, id="environment of the GPU type"
-        ),
-        pytest.param(
-            {"gpus": {**GPUS, "a100": {**GPUS["a100"], "kubespawner_override": {"environment": OWN}}}},
-            {},
-            id="kubespawner_override of the GPU type",
-        ),
+        pytest.param({"environment": OWN}, id="environment of the GPU type"),
+        pytest.param({"kubespawner_override": {"environment": OWN}}, id="kubespawner_override of the GPU type"),
     ],
 )
-async def test_an_admins_variable_of_the_same_name_wins(
-    make_spawner: MakeSpawner, settings: dict[str, Any], kubespawner: dict[str, Any]
-):
-    spawner = make_spawner(settings={**SETTINGS, "run_time": RUN_TIME, **settings}, kubespawner=kubespawner)
+async def test_an_admins_variable_of_the_same_name_wins(make_spawner: MakeSpawner, entry: dict[str, Any]):
+    gpus = {**GPUS, "a100": {**GPUS["a100"], **entry}}
+    spawner = make_spawner(settings={**SETTINGS, "run_time": RUN_TIME, "gpus": gpus})
     assert told(await pod_of(spawner, GPU_OPTIONS)) == ADMINS

@@ -13,6 +13,7 @@ from tornado import web
 
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.pages import opened_by
 from tests.unit.hub.starts import begin
 
 GERMAN, CHINESE, ENGLISH = "Keine GPU", "不使用 GPU", "No GPU"
@@ -22,16 +23,6 @@ WRONG = {"image": ["minimal"], "cpu": ["99"], "memory": ["4"], "gpu": [""]}
 def asking(accepted: str, *, admin: bool = False) -> Any:
     user = SimpleNamespace(name="viewer", admin=admin)
     return SimpleNamespace(current_user=user, request=SimpleNamespace(headers={"Accept-Language": accepted}))
-
-
-async def opened(spawner: GPUSpawner, accepted: str, *, admin: bool = False) -> BeautifulSoup:
-    """Open a form as JupyterHub does, in a request of its own."""
-
-    async def get() -> str:
-        spawner.handler = asking(accepted, admin=admin)
-        return str(await spawner.get_options_form())
-
-    return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
 
 
 async def sent(spawner: GPUSpawner, form: dict[str, list[str]]) -> tuple[str, BeautifulSoup]:
@@ -53,12 +44,12 @@ def no_gpu(page: BeautifulSoup) -> str:
 
 async def test_one_spawner_answers_each_request_in_its_language(make_spawner: MakeSpawner):
     spawner = make_spawner()
-    pages = await asyncio.gather(*(opened(spawner, accepted) for accepted in ("de", "zh", "en")))
+    pages = await asyncio.gather(*(opened_by(asking(accepted), spawner) for accepted in ("de", "zh", "en")))
     assert [no_gpu(page) for page in pages] == [GERMAN, CHINESE, ENGLISH]
 
 
 async def test_the_admin_may_choose_one_for_all(make_spawner: MakeSpawner):
-    assert no_gpu(await opened(make_spawner(settings={**SETTINGS, "language": "de"}), "zh-CN")) == GERMAN
+    assert no_gpu(await opened_by(asking("zh-CN"), make_spawner(settings={**SETTINGS, "language": "de"}))) == GERMAN
 
 
 async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner):
@@ -97,6 +88,7 @@ async def test_stored_texts_are_in_english(make_spawner: MakeSpawner):
 
 
 async def test_the_admins_part_of_the_form_is_in_english(make_spawner: MakeSpawner):
-    page = await opened(make_spawner(settings={"presets": {"train": {"gpu": "b200"}}}), "de", admin=True)
+    spawner = make_spawner(settings={"presets": {"train": {"gpu": "b200"}}})
+    page = await opened_by(asking("de", admin=True), spawner)
     (part,) = page.select("#gpuspawner-admin")
     assert (part["lang"], "Not in the form at the moment. There is no GPU type 'b200'." in part.text) == ("en", True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from typing import Any
 
@@ -12,7 +11,7 @@ from traitlets import Dict
 
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import A100, MakeSpawner
-from tests.unit.hub.followed import pods_path, sent
+from tests.unit.hub.followed import cut_off, pods_path, sent
 from tests.unit.hub.starts import begin, plain_pod, plain_spawner, pod_of, without_our_annotations
 from tests.unit.kube.watch_server import WatchServer
 
@@ -181,8 +180,7 @@ async def send(spawner: GPUSpawner, server: WatchServer, options: dict[str, Any]
     spawner.clear_state()
     start = spawner.start()
     await sent(server, spawner)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     posts = [each for each in server.requests if each.method == "POST" and each.path == pods_path(spawner)]
     (pod,) = [await each.json() for each in posts if "dryRun" not in each.query]
     return dict(pod)

@@ -13,13 +13,12 @@ from jupyterhub.utils import format_exception
 
 from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.form.home_page import describe_servers
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.alternatives import AlternativesFinder, add_alternatives
 from gpuspawner.hub.start.waiting_page import WaitingPages
 from tests.unit.hub.conftest import A100, GPU_NODE, MakeSpawner, node
 from tests.unit.hub.counts import sample
-from tests.unit.hub.followed import UNSCHEDULABLE, pods_path, sent
+from tests.unit.hub.followed import UNSCHEDULABLE, cut_off, sent
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.hub.pages import opened, text
 from tests.unit.hub.starts import begin, our_annotations, pod_of
@@ -106,8 +105,7 @@ async def test_a_start_is_counted_by_the_type_of_its_pods_gpu(
     spawner._spawn_future = future = asyncio.get_running_loop().create_future()
     start = spawner.start()
     await sent(server, spawner)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     future.cancel()
     await asyncio.sleep(0)  # lets the future tell that it was canceled
     counted = {each: sample("spawns_total", gpu=each, outcome="cancelled") - number for each, number in before.items()}
@@ -198,35 +196,6 @@ async def test_after_a_restart_of_the_hub_the_pod_tells_pages_and_metrics_what_w
     )
 
 
-@pytest.mark.parametrize(
-    ("slug", "expected"), [("a100", ("One A100 · 1 × A100 80 GB", "1 × A100 80 GB")), ("cpu", ("CPU only", ""))]
-)
-async def test_the_home_page_shows_the_profile_and_its_gpus(
-    make_spawner: MakeSpawner,
-    server: WatchServer,
-    monkeypatch: pytest.MonkeyPatch,
-    slug: str,
-    expected: tuple[str, str],
-):
-    hub = RealHub({"KubeSpawner": {**TRAITS, "start_timeout": 1}})
-    monkeypatch.setattr(JupyterHub, "_instance", hub.app)
-    user = hub.add_user("ada")
-    start = asyncio.ensure_future(hub.start(user, {"profile": slug}))
-    await eventually(lambda: user.spawners and "pods" in posts(server))
-    spawner = user.spawners[""]
-    (request,) = [
-        each for each in server.requests if each.path == pods_path(spawner) and not each.query and each.method == "POST"
-    ]
-    pod = await request.json()
-    pod["metadata"] |= {"namespace": "default", "uid": "1"}
-    server.put(pods_path(spawner), {**pod, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}})
-    await eventually(lambda: spawner.pod_reflector.pods)
-    (found,) = describe_servers(user)
-    assert ((found.choice, found.gpus), found.state) == (expected, "starting")
-    assert hub.stored(user) == {"profile": slug}
-    await start
-
-
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
 
@@ -253,8 +222,7 @@ async def test_a_profile_starts_although_the_hub_cannot_read_nodes(
     spawner.user_options = {"profile": "a100"}
     start = spawner.start()
     await sent(server, spawner)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     assert posts(server) == ["pods"]
 
 

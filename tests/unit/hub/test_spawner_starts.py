@@ -14,7 +14,7 @@ from gpuspawner.hub.errors import SlowStartError
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.hub.followed import pod_that_waits, pods_path, sent
+from tests.unit.hub.followed import begin_with, cut_off, pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import HANG, WatchServer, break_off, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
@@ -23,9 +23,7 @@ from tests.unit.kube.watch_server import pod as other_pod
 async def waiting(spawner: GPUSpawner, server: WatchServer) -> tuple[dict[str, Any], asyncio.Future[Any]]:
     """Start a server, and let its pod be there and wait."""
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: spawner.pod_reflector.pods)
     return pod, start
 
@@ -35,8 +33,7 @@ async def test_the_pod_of_a_start_that_is_cut_off_is_removed_without_delay(
 ):
     spawner = make_spawner(kubespawner={"delete_grace_period": 30})
     pod, start = await waiting(spawner, server)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     assert await spawner.poll() is None
     stop = asyncio.ensure_future(spawner.stop())
     await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
@@ -121,8 +118,7 @@ async def test_a_pod_is_created_again_only_if_the_unanswered_request_has_not_cre
     start = spawner.start()
     await eventually(lambda: is_created(spawner))
     assert (len(created), deletions(server)) == (creations, [])
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +139,7 @@ async def test_a_pod_that_exists_when_it_is_created_again_is_deleted_only_if_ano
     start = spawner.start()
     await eventually(lambda: is_created(spawner) or bool(deletions(server)))
     assert (is_created(spawner), bool(deletions(server))) == (is_kept, not is_kept)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 async def test_no_pod_is_deleted_because_a_quota_is_updated_at_the_same_moment(
@@ -167,8 +162,7 @@ async def test_no_pod_is_deleted_because_a_quota_is_updated_at_the_same_moment(
     start = spawner.start()
     await eventually(lambda: is_created(spawner) or bool(deletions(server)))
     assert (statuses, deletions(server)) == ([], [])
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +179,7 @@ async def test_a_stop_goes_on_until_the_api_server_has_accepted_the_deletion(
 ):
     spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": retry_s})
     pod, start = await waiting(spawner, server)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     server.answers["DELETE", f"{pods_path(spawner)}/{spawner.pod_name}"] = answer
     stop = asyncio.ensure_future(spawner.stop())
     await eventually(lambda: stop.done() or len(deletions(server)) > 1)
@@ -216,8 +209,7 @@ async def test_a_server_is_stopped_after_an_outage_in_which_the_hub_lost_its_wat
     server.put(path, pod)
     assert await spawner.poll() is None
     (watch,) = (each for (kind, _), each in type(spawner).reflectors.items() if kind == "pods")
-    watch.watch_task.cancel()
-    await asyncio.gather(watch.watch_task, return_exceptions=True)
+    await cut_off(watch.watch_task)
     server.status[path] = 500
     give_up_dead_reflectors(type(spawner).reflectors)  # as a form does
     assert await spawner.poll() is None
@@ -259,8 +251,7 @@ async def test_a_page_opened_right_before_the_start_begins_gets_its_messages(
     start = spawner.start()
     async with asyncio.timeout(5):
         assert (await first)["message"] == "Your server is being set up."
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     await page.aclose()
 
 
@@ -279,8 +270,7 @@ async def test_a_start_that_is_cut_off_at_once_makes_nothing(make_spawner: MakeS
     spawner.user_options = GPU_OPTIONS
     await spawner.make_offer()
     start = spawner.start()
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     left = [task for task in asyncio.all_tasks() if "KubeSpawner._start" in repr(task.get_coro())]
     assert left == []
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
@@ -292,8 +282,7 @@ async def test_a_watch_that_gave_up_is_there_for_starts_that_wait_until_another_
     first, second = make_spawner(), make_spawner(name="bob")
     _, start = await waiting(first, server)
     (watch,) = (each for (kind, _), each in type(first).reflectors.items() if kind == "pods")
-    watch.watch_task.cancel()
-    await asyncio.gather(watch.watch_task, return_exceptions=True)
+    await cut_off(watch.watch_task)
     own = f"{first.namespace}/{first.pod_name}"
     server.held = {pods_path(first)}
     second.user_options = GPU_OPTIONS
@@ -365,6 +354,5 @@ async def test_a_cancelled_start_sends_no_pod_although_a_hook_ignores_the_cancel
     await begin(spawner, dict(GPU_OPTIONS))
     start = spawner.start()
     await entered.wait()
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     assert [each.path for each in server.requests if each.method == "POST" and each.path.endswith("/pods")] == []

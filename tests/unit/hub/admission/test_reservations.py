@@ -287,14 +287,16 @@ async def test_the_pod_of_one_start_ends_no_reservation_of_another(hub: Hub):
     assert hub.servers() == [("ada", "", "a100", 2)]
 
 
-async def test_a_start_that_ends_before_a_pod_was_asked_for_holds_nothing(hub: Hub):
+# -- pods that are seen late -----------------------------------------------------------------------------------------
+
+
+def create(hub: Hub) -> Any:
+    """Return a spawner whose start has asked for its pod."""
     spawner = hub.spawner()
     hub.ledger.reserve(spawner, TWO)
-    spawner._spawn_pending = False
-    assert hub.servers() == []
-
-
-# -- pods that are seen late -----------------------------------------------------------------------------------------
+    with hub.ledger.track_creation(spawner):
+        pass
+    return spawner
 
 
 def give_up(hub: Hub, spawner: Any) -> None:
@@ -303,11 +305,7 @@ def give_up(hub: Hub, spawner: Any) -> None:
 
 
 async def test_a_pod_that_was_asked_for_counts_until_it_is_seen(hub: Hub):
-    spawner = hub.spawner()
-    hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.track_creation(spawner):
-        pass
-    give_up(hub, spawner)
+    give_up(hub, create(hub))
     assert hub.servers() == [("ada", "", "a100", 2)]
     hub.put(gpus=2)
     assert hub.servers() == [("ada", "", "a100", 2)]
@@ -318,20 +316,13 @@ async def test_a_pod_that_was_asked_for_counts_until_it_is_seen(hub: Hub):
 async def test_the_pod_of_the_start_before_is_not_taken_for_it(hub: Hub):
     hub.put(gpus=1, uid="old")
     hub.read()
-    spawner = hub.spawner()
-    hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.track_creation(spawner):
-        pass
-    give_up(hub, spawner)
+    give_up(hub, create(hub))
     hub.pods.clear()
     assert hub.servers() == [("ada", "", "a100", 2)]
 
 
 async def test_a_pod_that_was_seen_and_is_gone_when_a_start_is_given_up_is_not_waited_for(hub: Hub):
-    spawner = hub.spawner()
-    hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.track_creation(spawner):
-        pass
+    spawner = create(hub)
     hub.put(gpus=2)
     give_up(hub, spawner)
     hub.pods.clear()
@@ -339,11 +330,7 @@ async def test_a_pod_that_was_seen_and_is_gone_when_a_start_is_given_up_is_not_w
 
 
 async def test_a_pod_that_is_never_seen_is_waited_for_a_while(hub: Hub):
-    spawner = hub.spawner()
-    hub.ledger.reserve(spawner, TWO)
-    with hub.ledger.track_creation(spawner):
-        pass
-    give_up(hub, spawner)
+    give_up(hub, create(hub))
     hub.clock.now += UNSEEN_POD_S - 1
     assert hub.servers() == [("ada", "", "a100", 2)]
     hub.clock.now += 1.1

@@ -32,20 +32,6 @@ def uids(events: list[Any]) -> list[str]:
     return [each["metadata"]["uid"] for each in events]
 
 
-def test_only_the_pods_own_events_count_in_the_order_they_happened():
-    events = [event("c", second=2), event("x", "jupyter-bob"), event("b", second=1, is_new=True), event("a")]
-    assert uids(select_pod_events(events, "jupyter-ada", after=None)) == ["a", "b", "c"]
-
-
-def test_what_came_before_the_start_is_left_out():
-    events = [event("a"), event("b", second=1), event("c", second=2)]
-    assert uids(select_pod_events(events, "jupyter-ada", after="b")) == ["c"]
-
-
-def test_all_count_when_the_last_one_is_gone():
-    assert uids(select_pod_events([event("a"), event("b")], "jupyter-ada", after="gone")) == ["a", "b"]
-
-
 @given(
     drawn=st.lists(st.tuples(st.sampled_from(["jupyter-ada", "jupyter-bob"]), st.integers(0, 2), st.booleans())),
     after=st.none() | st.integers(0, 9).map(str),

@@ -15,13 +15,12 @@ from gpuspawner.hub.kubespawner.hub_pods import has_read_pods
 from gpuspawner.hub.kubespawner.reflectors import (
     give_up_dead_reflectors,
     is_given_up,
-    make_lasting_reflector,
     unregister_failed_reflector,
     wait_for_first_list,
 )
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.hub.followed import pods_path
+from tests.unit.hub.followed import cut_off, pods_path
 from tests.unit.kube.watch_server import WatchServer, eventually
 
 
@@ -72,26 +71,11 @@ async def test_looking_at_a_server_does_with_what_is_known_while_nothing_can_be_
 ):
     spawner = make_spawner()
     await spawner._start_watching_pods()
-    spawner.pod_reflector.watch_task.cancel()
-    await asyncio.gather(spawner.pod_reflector.watch_task, return_exceptions=True)
+    await cut_off(spawner.pod_reflector.watch_task)
     server.status = {f"/api/v1/namespaces/{spawner.namespace}/pods": 500}
     assert await spawner.poll() == 1
     known = len(server.requests)
     assert (await spawner.poll(), len(server.requests)) == (1, known)
-
-
-async def test_the_previous_reflector_stays_where_the_next_first_list_was_cancelled():
-    dead, made = reflector(error=ValueError("x")), reflector(loaded=False)
-    reflectors = {"pods": dead}
-    with suppress(asyncio.CancelledError), unregister_failed_reflector(reflectors, "pods"):
-        reflectors["pods"] = made
-        raise asyncio.CancelledError
-    assert reflectors == {"pods": dead}
-
-
-def test_a_reflector_knows_what_the_dead_one_knew_until_it_has_read_more():
-    made = make_lasting_reflector(SimpleNamespace, before=SimpleNamespace(resources={"a": 1}))(namespace="hub")
-    assert (made.namespace, made.resources) == ("hub", {"a": 1})
 
 
 async def runs_and_is_watched(spawner: GPUSpawner, server: WatchServer) -> str:
@@ -124,8 +108,7 @@ async def test_servers_run_on_while_a_watch_is_replaced(make_spawner: MakeSpawne
     await eventually(lambda: spawner.pod_reflector is not watching)
     assert spawner.pod_reflector.pods == known
     server.held = set()
-    replacing.cancel()
-    await asyncio.gather(replacing, return_exceptions=True)
+    await cut_off(replacing)
     assert spawner.pod_reflector is watching
 
 
@@ -142,8 +125,7 @@ async def test_what_a_dead_watch_knew_is_not_certain_where_it_cannot_be_replaced
 ):
     spawner = make_spawner()
     path = await runs_and_is_watched(spawner, server)
-    spawner.pod_reflector.watch_task.cancel()
-    await asyncio.gather(spawner.pod_reflector.watch_task, return_exceptions=True)
+    await cut_off(spawner.pod_reflector.watch_task)
     server.status = {path: 500}
     with pytest.raises(ApiException, match="500"):
         await spawner._start_watching_pods(replace=True)

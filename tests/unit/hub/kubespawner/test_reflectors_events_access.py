@@ -14,7 +14,7 @@ from gpuspawner.hub.kubespawner.reflectors import EVENTS_DENIED_S, EventsAccess,
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
-from tests.unit.hub.followed import pod_that_waits, pods_path, sent
+from tests.unit.hub.followed import begin_with, cut_off, pod_that_waits
 from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
@@ -44,11 +44,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
 
 async def begun(spawner: GPUSpawner, server: WatchServer) -> asyncio.Future[Any]:
     """Start a server whose pod waits for a node, and return once it is sent."""
-    pod = await pod_that_waits(spawner, GPU_OPTIONS)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put("/api/v1/pods" if spawner.enable_user_namespaces else pods_path(spawner), pod)
-    return start
+    return await begin_with(server, spawner, await pod_that_waits(spawner, GPU_OPTIONS))
 
 
 @pytest.mark.parametrize("kubespawner", [{}, EVERYWHERE])
@@ -61,8 +57,7 @@ async def test_a_server_starts_without_events_and_its_user_reads_so(
     await eventually(lambda: (last := spawner.start_state.feed.last) and UNTOLD in last.sentence)
     assert not start.done()
     assert spawner.events == []
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 async def test_a_user_reads_nothing_of_events_that_can_be_read(make_spawner: MakeSpawner, server: WatchServer):
@@ -70,8 +65,7 @@ async def test_a_user_reads_nothing_of_events_that_can_be_read(make_spawner: Mak
     start = await begun(spawner, server)
     await eventually(lambda: (last := spawner.start_state.feed.last) and last.stage == "waiting")
     assert not [each for each in spawner.start_state.feed.reports if UNTOLD in each.sentence]
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 async def test_the_log_names_once_the_missing_right_and_the_file_that_grants_it(
@@ -109,17 +103,11 @@ async def test_the_hub_goes_on_where_a_watch_of_events_gives_up(
     spawner = make_spawner(kubespawner=EVERYWHERE)
     reflector = await spawner._start_watching_events()
     assert reflector.on_failure is None
-    reflector.watch_task.cancel()  # it would take half a minute to give up by itself
-    await asyncio.gather(reflector.watch_task, return_exceptions=True)
+    await cut_off(reflector.watch_task)
     server.status[events_path(spawner)] = 403
     give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
     assert await spawner._start_watching_events() is None
     assert len(told()) == 1
-
-
-async def test_with_a_profile_list_alone_no_watch_of_events_ends_the_hub(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={}, kubespawner={**EVERYWHERE, "profile_list": [{"display_name": "A"}]})
-    assert (await spawner._start_watching_events()).on_failure is None
 
 
 @pytest.mark.parametrize(("path", "status"), [(PODS, 403), (PODS, 500), (EVENTS, 500)])
@@ -159,15 +147,3 @@ async def test_other_errors_than_refusals_are_left_to_kubespawner(
     server.status[events_path(spawner)] = 500
     with pytest.raises(error):
         await spawner._start_watching_events()
-
-
-async def test_with_a_profile_list_alone_a_server_starts_without_events(
-    make_spawner: MakeSpawner, server: WatchServer, told: Told
-):
-    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
-    server.status[events_path(spawner)] = 403
-    start = spawner.start()
-    await sent(server, spawner)
-    assert (spawner.start_state.feed.lacks_events, len(told())) == (True, 1)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.request.selection import validate
@@ -18,6 +17,7 @@ from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
 from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner, node
+from tests.unit.hub.followed import admit
 from tests.unit.hub.starts import begin
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer, eventually, pod
 
@@ -107,26 +107,18 @@ async def test_the_admins_required_affinity_holds_as_well(make_spawner: MakeSpaw
 async def test_a_server_whose_runtime_class_selects_gpu_nodes_is_not_kept_off_them(
     make_spawner: MakeSpawner, server: WatchServer
 ):
-    async def admit(request: web.Request) -> web.Response:
-        pod = await request.json()
-        spec = {**pod["spec"], "nodeSelector": {ZONE: "a"}}
-        return web.json_response({**pod, "metadata": {"uid": "u", **pod["metadata"]}, "spec": spec}, status=201)
-
-    server.answers["POST", "/api/v1/namespaces/default/pods"] = admit
-    async with started(server, [make_spawner()]) as (manifest,):
+    spawner = make_spawner()
+    admit(server, spawner, nodeSelector={ZONE: "a"})
+    async with started(server, [spawner]) as (manifest,):
         assert not is_kept_off(manifest)
 
 
 async def test_the_affinity_that_admission_adds_is_not_sent(make_spawner: MakeSpawner, server: WatchServer):
-    async def admit(request: web.Request) -> web.Response:
-        pod = await request.json()
-        term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-        spec = {**pod["spec"], "affinity": {"nodeAffinity": required}}
-        return web.json_response({**pod, "metadata": {"uid": "u", **pod["metadata"]}, "spec": spec}, status=201)
-
-    server.answers["POST", "/api/v1/namespaces/default/pods"] = admit
-    async with started(server, [make_spawner()]) as (manifest,):
+    spawner = make_spawner()
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    admit(server, spawner, affinity={"nodeAffinity": required})
+    async with started(server, [spawner]) as (manifest,):
         assert (is_kept_off(manifest), ZONE in str(manifest["spec"]["affinity"])) == (True, False)
 
 
@@ -213,12 +205,7 @@ async def test_servers_that_start_together_are_kept_off_only_as_far_as_there_is_
     async with started(server, spawners, FOUR_FIT) as manifests:
         kept_off = [is_kept_off(manifest) for manifest in manifests]
     assert (sum(kept_off), len(kept_off)) == (4, 20)
-
-
-async def test_pods_that_have_no_other_place_to_go_are_created_first(make_spawner: MakeSpawner, server: WatchServer):
-    spawners = [make_spawner(name=f"user-{number}") for number in range(20)]
-    async with started(server, spawners, FOUR_FIT) as manifests:
-        kept_off = [is_kept_off(manifest) for manifest in manifests]
+    # Those that have no other place to go are created first.
     assert kept_off == sorted(kept_off, reverse=True)
 
 

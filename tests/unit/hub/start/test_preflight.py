@@ -12,10 +12,11 @@ from kubernetes_asyncio.client.rest import ApiException
 from gpuspawner.core.cluster import decode
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from tests.unit.hub import kueue_server as kueue
 from tests.unit.hub.conftest import CLOSED, GPU_NODE, SETTINGS, MakeSpawner, node
-from tests.unit.hub.followed import pods_path
+from tests.unit.hub.followed import admit, pods_path
 from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
 BARE = node("cpu-1")
@@ -88,17 +89,6 @@ async def test_an_admin_can_do_without(make_spawner: MakeSpawner, server: WatchS
     assert not [each for each in server.requests if each.path == pods_path(spawner)]
 
 
-async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
-    make_spawner: MakeSpawner, server: WatchServer
-):
-    server.put(NODES, BARE)
-    spawner = make_spawner(settings=CLOSED, kubespawner={"node_selector": {"pool": "nowhere"}})
-    with pytest.raises(RefusedStart, match="Can't start") as refused:
-        await rehearsed(spawner)
-    assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
-    assert created(spawner, server) == ["pods?"]
-
-
 async def test_a_server_that_a_new_node_may_take_goes_on(make_spawner: MakeSpawner, server: WatchServer):
     server.put(NODES, BARE)
     spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
@@ -107,17 +97,6 @@ async def test_a_server_that_a_new_node_may_take_goes_on(make_spawner: MakeSpawn
 
 
 RESERVED = {**BARE, "spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}}
-
-
-def admit(server: WatchServer, spawner: Any, **spec: Any) -> None:
-    """Have the API server add this to the spec of each pod, as its admission plugins do."""
-
-    async def answer(request: web.Request) -> web.Response:
-        pod = await request.json()
-        metadata = {"uid": "u", "namespace": spawner.namespace, **pod["metadata"]}
-        return web.json_response({**pod, "metadata": metadata, "spec": {**pod["spec"], **spec}}, status=201)
-
-    server.answers["POST", pods_path(spawner)] = answer
 
 
 @pytest.mark.parametrize(
@@ -212,6 +191,13 @@ def created(spawner: Any, server: WatchServer) -> list[str]:
     return [each.path.removeprefix(folder) + ("?" if "dryRun" in each.query else "") for each in posts]
 
 
+async def send_pod(spawner: Any, server: WatchServer) -> None:
+    """Start a server until its pod is sent."""
+    start = spawner.start()
+    await eventually(lambda: start.done() or "pods" in created(spawner, server))
+    start.cancel()
+
+
 @pytest.mark.parametrize(
     ("volume", "expected"),
     [
@@ -230,9 +216,7 @@ async def test_it_comes_before_what_is_made_first_and_the_hook_runs_once(
         return pod
 
     spawner = make_spawner(kubespawner={**volume, "modify_pod_hook": hook})
-    start = spawner.start()
-    await eventually(lambda: start.done() or "pods" in created(spawner, server))
-    start.cancel()
+    await send_pod(spawner, server)
     assert (created(spawner, server), len(called)) == expected
     sent = [await each.json() for each in server.requests if (each.method, each.path) == ("POST", pods_path(spawner))]
     assert [pod["metadata"]["labels"]["calls"] for pod in sent] == ["1", "1"]
@@ -258,9 +242,7 @@ async def test_the_admins_functions_run_once_a_start(
 ):
     calls: list[str] = []
     spawner = make_spawner(kubespawner={**volume, **counting(calls)})
-    start = spawner.start()
-    await eventually(lambda: start.done() or "pods" in created(spawner, server))
-    start.cancel()
+    await send_pod(spawner, server)
     assert sorted(calls) == sorted((*CALLABLES, "environment"))
 
 
@@ -272,14 +254,13 @@ async def test_the_admins_functions_never_run_for_a_form(make_spawner: MakeSpawn
         return pod
 
     hooks = dict.fromkeys(("modify_pod_hook", "after_pod_created_hook", "pre_spawn_hook"), hook)
-    spawner = make_spawner(kubespawner={**HOME, **counting(calls), **hooks})
 
-    class Sites(type(spawner)):  # type: ignore[misc]
+    class Sites(GPUSpawner):
         def get_args(self) -> list[str]:
             calls.append("get_args")
             return [self.user_options["token"]]
 
-    spawner.__class__ = Sites
+    spawner = make_spawner(kind=Sites, kubespawner={**HOME, **counting(calls), **hooks})
     await spawner.get_options_form()
     assert calls == []
 
@@ -296,18 +277,14 @@ async def test_a_form_that_opens_during_a_start_leaves_the_starts_pod_alone(
 
 
 async def test_a_subclass_that_changes_the_manifest_changes_it_once(make_spawner: MakeSpawner, server: WatchServer):
-    spawner = make_spawner(kubespawner=HOME)
-
-    class Sites(type(spawner)):  # type: ignore[misc]
+    class Sites(GPUSpawner):
         async def get_pod_manifest(self) -> Any:
             pod = await super().get_pod_manifest()
             pod.metadata.labels["times"] = pod.metadata.labels.get("times", "") + "x"
             return pod
 
-    spawner.__class__ = Sites
-    start = spawner.start()
-    await eventually(lambda: start.done() or "pods" in created(spawner, server))
-    start.cancel()
+    spawner = make_spawner(kind=Sites, kubespawner=HOME)
+    await send_pod(spawner, server)
     *_, pod = [
         await each.json() for each in server.requests if (each.method, each.path) == ("POST", pods_path(spawner))
     ]
@@ -331,8 +308,9 @@ async def test_a_start_that_could_never_run_makes_nothing(
 ):
     server.put(NODES, BARE)
     spawner = make_spawner(settings=CLOSED, kubespawner={**volume, "node_selector": {"pool": "nowhere"}})
-    with pytest.raises(RefusedStart, match="Can't start"):
+    with pytest.raises(RefusedStart, match="Can't start") as refused:
         await spawner.start()
+    assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
     assert (created(spawner, server), await spawner.poll()) == (["pods?"], 0)
 
 
@@ -356,9 +334,7 @@ async def test_a_hook_may_use_the_persons_namespace(make_spawner: MakeSpawner, s
         return pod
 
     spawner = make_spawner(kubespawner={"enable_user_namespaces": True, **HOME, "modify_pod_hook": hook})
-    start = spawner.start()
-    await eventually(lambda: start.done() or "pods" in created(spawner, server))
-    start.cancel()
+    await send_pod(spawner, server)
     assert seen == [["/api/v1/namespaces"]]
 
 
@@ -366,16 +342,15 @@ async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_tha
     make_spawner: MakeSpawner, server: WatchServer
 ):
     server.put(NODES, BARE)
-    spawner = make_spawner(
-        settings=CLOSED, kubespawner={"storage_capacity": "1Gi", "node_selector": {"pool": "nowhere"}}
-    )
 
-    class Sites(type(spawner)):  # type: ignore[misc]
+    class Sites(GPUSpawner):
         async def load_user_options(self) -> None:
             await super().load_user_options()
             self.storage_pvc_ensure = True
 
-    spawner.__class__ = Sites
+    spawner = make_spawner(
+        kind=Sites, settings=CLOSED, kubespawner={"storage_capacity": "1Gi", "node_selector": {"pool": "nowhere"}}
+    )
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
     assert created(spawner, server) == ["pods?"]
@@ -405,14 +380,12 @@ async def test_a_volume_that_was_found_under_another_name_is_the_one_that_is_mou
 
 
 async def test_what_a_subclass_adds_to_the_choice_is_in_the_pod(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-
-    class Sites(type(spawner)):  # type: ignore[misc]
+    class Sites(GPUSpawner):
         async def load_user_options(self) -> None:
             await super().load_user_options()
             self.environment = {**self.environment, "SITE": "ours"}
 
-    spawner.__class__ = Sites
+    spawner = make_spawner(kind=Sites)
     await begun(spawner)
     (notebook,) = (await spawner.get_pod_manifest()).spec.containers
     assert [each.value for each in notebook.env if each.name == "SITE"] == ["ours"]

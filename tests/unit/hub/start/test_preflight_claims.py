@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from tornado.web import HTTPError
 
-from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.followed import cut_off
 from tests.unit.kube.watch_server import WatchServer, eventually, refusal
 
 HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi", "pvc_name_template": "claim-ada"}
@@ -104,8 +104,7 @@ async def test_the_claim_of_an_earlier_start_is_left_alone(
     await eventually(lambda: first.start_state.feed.is_sent)
     await eventually(lambda: any(each.method == "POST" and each.path == PODS for each in server.requests))
     await asyncio.sleep(0)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     server.answers["POST", PODS] = refusal(403)
     await refused(make_spawner(settings=NO_DRY_RUN, kubespawner=HOME))
     assert list(claims.held) == ["claim-ada"]
@@ -127,13 +126,12 @@ async def test_a_claim_that_another_start_uses_meanwhile_is_left_alone(
 ):
     other = make_spawner(settings=NO_DRY_RUN, kubespawner=HOME)
 
-    class Slow(type(other)):  # type: ignore[misc]
+    class Slow(GPUSpawner):
         async def get_pod_manifest(self) -> Any:
             await other._make_create_pvc_request(other.get_pvc_manifest(), 1)
             return await super().get_pod_manifest()
 
-    spawner = make_spawner(settings=NO_DRY_RUN, kubespawner=HOME)
-    spawner.__class__ = Slow
+    spawner = make_spawner(kind=Slow, settings=NO_DRY_RUN, kubespawner=HOME)
     server.answers["POST", PODS] = refusal(403)
     await refused(spawner)
     assert list(claims.held) == ["claim-ada"]
@@ -160,22 +158,3 @@ async def test_a_claim_that_cannot_be_removed_is_named_in_the_log(
     server.answers |= {("POST", PODS): refusal(403), ("DELETE", CLAIM): refusal(403)}
     await refused(make_spawner(settings=NO_DRY_RUN, kubespawner=HOME))
     assert [each for each in caplog.messages if "claim-ada of a refused start may be left" in each] != []
-
-
-@pytest.mark.parametrize(
-    ("settings", "methods"),
-    [
-        pytest.param({}, [], id="the dry run comes first"),
-        pytest.param({"dry_run": False}, ["POST", "DELETE"], id="without a dry run"),
-    ],
-)
-async def test_with_a_profile_list_alone_no_claim_of_a_refused_start_is_left_behind(
-    make_spawner: MakeSpawner, server: WatchServer, claims: Claims, settings: dict[str, bool], methods: list[str]
-):
-    server.answers["POST", PODS] = refusal(403)
-    spawner = make_spawner(settings=settings, kubespawner={**HOME, "profile_list": [{"display_name": "A"}]})
-    assert not spawner.has_fields
-    with pytest.raises(ClusterFailure):
-        await spawner.start()
-    changes = [each.method for each in server.requests if each.path in {FOLDER, CLAIM} and each.method != "GET"]
-    assert (claims.held, changes) == ({}, methods)

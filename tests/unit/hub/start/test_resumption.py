@@ -500,16 +500,3 @@ async def test_a_later_start_is_stored_in_a_later_commit(make_spawner: MakeSpawn
         await eventually(lambda expected=number: len(commits) == expected)
     session.expire_all()
     assert [sorted(each.state) for each in rows] == [KEPT, KEPT]
-
-
-async def test_with_a_profile_list_alone_the_database_keeps_a_start_as_well(make_spawner: MakeSpawner):
-    spawner, following = (
-        make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]}) for _ in range(2)
-    )
-    spawner.start_state.feed.language = load_languages()["de"]
-    spawner.start_state.feed.note_pod_sent(None)
-    spawner._start_future = asyncio.get_running_loop().create_future()
-    kept = spawner.get_state()
-    assert kept["gpuspawner"] == {"language": "de", "start": {"timeout_s": float(spawner.start_timeout)}}
-    following.load_state(kept)
-    assert following.start_state.feed.language.tag == "de"

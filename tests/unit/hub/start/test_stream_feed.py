@@ -7,21 +7,9 @@ import asyncio
 import pytest
 
 from gpuspawner.core.progress.model import Report, Stage
-from gpuspawner.core.text.i18n import ENGLISH
 from gpuspawner.hub.start.stream import ProgressFeed, read_uid
-from tests.unit.clocks import Clock
 
 REPORT = Report(stage=Stage.WAITING, sentence="It waits.", percent=10)
-
-
-async def test_all_pages_that_wait_get_news_at_once():
-    following = ProgressFeed()
-    waiting = [asyncio.create_task(following.wait_for_news(timeout_s=None)) for _ in range(3)]
-    await asyncio.sleep(0)
-    following.publish([REPORT], percent=12)
-    async with asyncio.timeout(1):
-        await asyncio.gather(*waiting)
-    assert (following.reports, following.percent) == ([REPORT], 12)
 
 
 async def test_no_page_is_woken_for_nothing():
@@ -42,30 +30,11 @@ async def test_who_waits_for_some_seconds_waits_no_longer():
         await ProgressFeed().wait_for_news(timeout_s=0.01)
 
 
-async def test_when_it_is_over_no_page_waits():
-    following = ProgressFeed()
-    waiting = asyncio.create_task(following.wait_for_news(timeout_s=None))
-    await asyncio.sleep(0)
-    following.close()
-    async with asyncio.timeout(1):
-        await waiting
-        await following.wait_for_news(timeout_s=None)
-    assert following.is_over
-
-
 def test_the_bar_never_goes_back():
     following = ProgressFeed()
     for percent in (40, 30):
         following.publish([], percent=percent)
     assert following.percent == 40
-
-
-def test_seconds_are_counted_from_the_beginning_on(clock: Clock):
-    following = ProgressFeed(clock=clock)
-    assert following.elapsed_s == 0
-    following.begin()
-    clock.now += 2.5
-    assert (following.elapsed_s, following.language) == (pytest.approx(2.5), ENGLISH)
 
 
 def test_a_pod_of_the_same_name_that_is_there_is_another_starts():

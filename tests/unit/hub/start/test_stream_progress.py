@@ -194,17 +194,6 @@ async def test_a_hook_that_fails_takes_nothing_away(spawner: GPUSpawner):
     assert messages(events) == ["It waits.", PULLING.sentence]
 
 
-async def test_without_a_hook_the_messages_stay_as_they_are(spawner: GPUSpawner):
-    assert messages(await all_of(newer(spawner).progress())) == ["It waits.", PULLING.sentence]
-
-
-async def test_a_page_of_a_site_with_profiles_alone_gets_our_messages(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "events_enabled": False})
-    spawner.start_state.feed.publish([WAITING], percent=10)
-    spawner.start_state.feed.close()
-    assert messages(await all_of(spawner.progress())) == ["It waits."]
-
-
 QUEUED = Report(
     stage=Stage.WAITING,
     sentence="Waiting for 1 × A100: all are in use. You're next. Gives up in 4 min.",

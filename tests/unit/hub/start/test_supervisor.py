@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,7 +21,16 @@ from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, Reflector, pod_that_waits, pods_path, sent
+from tests.unit.hub.followed import (
+    NO_IMAGE,
+    UNSCHEDULABLE,
+    Reflector,
+    begin_with,
+    cut_off,
+    pod_that_waits,
+    pods_path,
+    sent,
+)
 from tests.unit.hub.real_hub import unused_port
 from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually, refusal
@@ -71,9 +80,7 @@ async def started(
     spawner.start_timeout = timeout_s
     hurry(spawner)
     with spawner.start_state.feed.read() if is_read else nullcontext():
-        start = spawner.start()
-        await sent(server, spawner)
-        server.put(pods_path(spawner), pod)
+        start = await begin_with(server, spawner, pod)
         async with asyncio.timeout(10):
             (ending,) = await asyncio.gather(start, return_exceptions=True)
     return spawner, ending
@@ -117,9 +124,7 @@ async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner
     running(pod)
     # No program listens on the port: the pod's network is there, and its program is not, or not yet.
     spawner.port, pod["status"]["podIP"] = unused_port(), "127.0.0.1"
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: spawner.start_state.feed.last and spawner.start_state.feed.last.stage == "ready")
     assert not start.done()
     killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
@@ -174,9 +179,7 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
     spawner = make_spawner()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     spawner.start_timeout = 60
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: spawner.start_state.feed.last and spawner.start_state.feed.last.stage == "waiting")
     spawner.start_state.feed.clock = lambda: time.monotonic() + 60
     with pytest.raises(RefusedStart, match="No room for your server"):
@@ -218,8 +221,7 @@ async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, se
     clock.now += 5  # and only now does the hub come to anything else
     await sent(server, spawner)
     assert spawner.start_state.feed.elapsed_s == pytest.approx(5)
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
 
 
 async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
@@ -232,9 +234,7 @@ async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
     spawner = make_spawner()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     spawner.start_timeout = 1
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     with pytest.raises(RefusedStart, match="No room for your server"):
         await asyncio.wait_for(start, 10)
 
@@ -266,8 +266,7 @@ async def test_a_start_that_is_cut_off_leaves_nothing_that_runs(make_spawner: Ma
     start = spawner.start()
     await sent(server, spawner)
     before = asyncio.all_tasks()
-    start.cancel()
-    await asyncio.gather(start, return_exceptions=True)
+    await cut_off(start)
     assert (start.cancelled(), spawner.start_state.feed.is_over) == (True, True)
     assert len(asyncio.all_tasks()) <= len(before) - 3  # the start, KubeSpawner's and the one that looks
     # Its pod may be there all the same, and JupyterHub only removes what lives.
@@ -284,113 +283,105 @@ class Looks(dict[str, Any]):
         return super().get(key, default)
 
 
-@pytest.mark.parametrize(("is_read", "looks"), [(True, 1), (False, 0)], ids=["a page is open", "no page is open"])
-async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_for_its_page(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, is_read: bool, looks: int
-):
+class Watched(NamedTuple):
+    """A start that the supervisor looks at in long intervals, its pods and its feed."""
+
+    spawner: GPUSpawner
+    pods: Looks
+    feed: ProgressFeed
+
+    async def supervise(self, start: Awaitable[Any]) -> Any:
+        return await supervise_start(self.spawner, start, feed=self.feed)
+
+
+@pytest.fixture
+async def watched(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> Watched:
     spawner, pods = make_spawner(), Looks()
     monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
-    monkeypatch.setattr(type(spawner), "event_reflector", None)
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
     feed = ProgressFeed(is_sent=True)
     feed.begin()
+    return Watched(spawner, pods, feed)
+
+
+def end_with(address: str) -> asyncio.Future[str]:
+    """Return a start that ends with an address."""
+    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    start.set_result(address)
+    return start
+
+
+@pytest.mark.parametrize(("is_read", "looks"), [(True, 1), (False, 0)], ids=["a page is open", "no page is open"])
+async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_for_its_page(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, is_read: bool, looks: int
+):
+    monkeypatch.setattr(type(watched.spawner), "event_reflector", None)
     monkeypatch.setattr(supervisor, "_PAUSE_S", 5.0)
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 5.0)
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listener:
         address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        with feed.read() if is_read else nullcontext():
-            supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
-            await (eventually(lambda: pods.count) if is_read else asyncio.sleep(0))
-            before = pods.count
+        with watched.feed.read() if is_read else nullcontext():
+            supervised = asyncio.ensure_future(watched.supervise(start))
+            await (eventually(lambda: watched.pods.count) if is_read else asyncio.sleep(0))
+            before = watched.pods.count
             start.set_result(address)
-            assert (await supervised, pods.count - before) == (address, looks)
+            assert (await supervised, watched.pods.count - before) == (address, looks)
 
 
 async def test_a_server_that_listens_within_a_second_is_not_looked_at_if_no_page_is_open(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
-    spawner, pods, listens = make_spawner(), Looks(), asyncio.Event()
-    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    listens = asyncio.Event()
     monkeypatch.setattr(supervisor, "_PAUSE_S", 600.0)
     monkeypatch.setattr(supervisor, "LISTEN_POLL_S", 0.0)
     monkeypatch.setattr(supervisor, "wait_until_listening", lambda *_, **__: listens.wait())
-    feed = ProgressFeed(is_sent=True)
-    feed.begin()
-    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    start.set_result("http://127.0.0.1:1")
-    supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+    supervised = asyncio.ensure_future(watched.supervise(end_with("http://127.0.0.1:1")))
     asyncio.get_running_loop().call_later(0.1, listens.set)
     await supervised
-    assert pods.count == 0
+    assert watched.pods.count == 0
 
 
 async def test_a_pod_that_the_hub_cannot_reach_is_looked_at_although_no_page_is_open(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
     async def refuse(*_: object) -> None:
         raise OSError("no route to host")
 
-    spawner, pods = make_spawner(), Looks()
-    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
-    feed = ProgressFeed(is_sent=True)
-    feed.begin()
-    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    start.set_result("http://127.0.0.1:1")
-    await supervise_start(spawner, start, feed=feed)
-    assert pods.count == 1
+    await watched.supervise(end_with("http://127.0.0.1:1"))
+    assert watched.pods.count == 1
 
 
-async def test_no_observation_delays_the_end_of_a_start(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
-    spawner, pods = make_spawner(), Looks()
-    spawner.start_timeout = 1
-    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
-    feed = ProgressFeed(is_sent=True)
-    feed.begin()
+async def test_no_observation_delays_the_end_of_a_start(watched: Watched):
+    watched.spawner.start_timeout = 1
     with pytest.raises(SlowStartError):
-        await supervise_start(spawner, asyncio.get_running_loop().create_future(), feed=feed)
-    assert pods.count == 0
+        await watched.supervise(asyncio.get_running_loop().create_future())
+    assert watched.pods.count == 0
 
 
 async def test_how_long_a_pod_waited_is_measured_although_no_page_is_open(
-    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
     noted: list[object] = []
     monkeypatch.setattr(starts.SpawnMeter, "note_pod", lambda _, pod: noted.append(pod))
-    spawner, pod = make_spawner(), {"metadata": {"name": "own"}}
+    spawner, pod = watched.spawner, {"metadata": {"name": "own"}}
     spawner.start_state.meter = starts.SpawnMeter("none")
-    monkeypatch.setattr(
-        type(spawner), "pod_reflector", Reflector(pods={f"{spawner.namespace}/{spawner.pod_name}": pod})
-    )
-    feed = ProgressFeed(is_sent=True)
-    feed.begin()
+    watched.pods[f"{spawner.namespace}/{spawner.pod_name}"] = pod
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listener:
-        start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        start.set_result(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
-        await supervise_start(spawner, start, feed=feed)
+        await watched.supervise(end_with(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"))
     assert noted == [pod]
 
 
-async def test_a_page_that_opens_is_not_kept_waiting(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
-    spawner, pods = make_spawner(), Looks()
-    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
-    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
-    feed = ProgressFeed(is_sent=True)
-    feed.begin()
-    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+async def test_a_page_that_opens_is_not_kept_waiting(watched: Watched):
+    supervised = asyncio.ensure_future(watched.supervise(asyncio.get_running_loop().create_future()))
     await asyncio.sleep(0)
-    assert pods.count == 0
-    pages = [stream_progress(spawner, feed) for _ in range(2)]
+    assert watched.pods.count == 0
+    pages = [stream_progress(watched.spawner, watched.feed) for _ in range(2)]
     assert [(await anext(page))["message"] for page in pages] == ["Your server is being set up."] * 2
     await pages[0].aclose()
-    assert feed.is_read
+    assert watched.feed.is_read
     await pages[1].aclose()
-    assert not feed.is_read
+    assert not watched.feed.is_read
     supervised.cancel()
     await asyncio.wait([supervised])
 
@@ -477,9 +468,7 @@ async def test_a_hook_that_fails_after_the_pod_was_made_is_reported_as_it_is(
     spawner = make_spawner(kubespawner={"after_pod_created_hook": hook})
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     hurry(spawner)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: [each for each in server.requests if each.method == "DELETE"])
     going = {**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-11-22T10:00:01Z"}}
     server.put(pods_path(spawner), going)
@@ -496,18 +485,9 @@ async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: Mak
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     assert spawner.start_timeout == 10
     hurry(spawner)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     with pytest.raises(RefusedStart, match="within 10 seconds"):
         await start
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"), [(1, "1 second"), (60, "60 seconds"), (125, "125 seconds"), (900, "15 minutes")]
-)
-def test_the_time_that_it_waited_is_exact(seconds: int, told: str):
-    assert supervisor.format_wait(float(seconds)) == told
 
 
 async def test_stages_are_measured_as_they_are_shown(
@@ -536,13 +516,10 @@ async def test_a_pod_that_runs_is_seen_although_the_watch_of_pods_had_given_up(
 ):
     spawner = make_listening(make_spawner(), server)
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: spawner.pod_reflector.pods)
     for watch in (spawner.pod_reflector, spawner.event_reflector):
-        watch.watch_task.cancel()
-        await asyncio.gather(watch.watch_task, return_exceptions=True)
+        await cut_off(watch.watch_task)
     running(pod)
     server.put(pods_path(spawner), pod)
     async with asyncio.timeout(10):
@@ -571,9 +548,7 @@ async def test_progress_that_cannot_be_shown_does_not_end_the_start(make_spawner
     spawner = make_listening(make_spawner(), server)
     spawner.start_state.feed = BrokenFeed()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
+    start = await begin_with(server, spawner, pod)
     await eventually(lambda: spawner.pod_reflector.pods)
     running(pod)
     server.put(pods_path(spawner), pod)
