@@ -107,10 +107,6 @@ def test_an_admin_removes_a_model():
     assert build_accelerator_table({"t4": None}).find(PRODUCT, "Tesla-T4") is None
 
 
-def test_the_data_file_stays_small():
-    assert len(json.dumps(RAW)) < 60_000
-
-
 def test_a_compute_capability_is_known_only_where_a_source_confirms_it():
     known = {slug for slug, raw in RAW.items() if "compute_capability" in raw}
     doubtful = {slug for slug in known if "compute_capability" in RAW[slug].get("unverified", ())}

@@ -9,7 +9,6 @@ import pytest
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
-from gpuspawner.core.errors import SettingsError
 from gpuspawner.settings import Settings
 
 GPU = "nvidia.com/gpu"
@@ -51,8 +50,3 @@ def test_a_type_has_its_own_word_or_that_of_the_hub(hub: dict[str, Any], expecte
         {""} if catalog.new_nodes else set()
     )
     assert (may_get_nodes, set(catalog.gpus)) == (expected, {*TYPES, "t4"})
-
-
-def test_several_types_have_the_word_of_each():
-    with pytest.raises(SettingsError, match="must be left out: the types it stands for say it"):
-        Settings.parse({"gpus": {**TYPES, "open-either": {"any_of": ["open"], "new_nodes": "none"}}})

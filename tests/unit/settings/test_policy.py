@@ -85,12 +85,6 @@ def test_where_nothing_is_said_there_is_no_policy(raw: Any):
     assert policy(raw) is None
 
 
-def test_pools_alone_are_a_policy():
-    found = policy({"pools": {"p": {"groups": ["a"], "max_gpus": 1}, "q": {"enabled": False}}})
-    assert found is not None
-    assert (found.default, list(found.pools)) == (Rule(), ["p"])
-
-
 def test_a_type_of_its_own_says_how_long_it_is_had():
     raw = {"gpus": {"t4": {"resource": "nvidia.com/gpu", "max_runtime": "12h"}}}
     assert Settings.parse(raw).configured.gpus["t4"].max_runtime_s == 12 * 3600

@@ -54,11 +54,6 @@ def test_amounts_may_be_unlimited_at_the_top():
         ({"gpus": "t4"}, "gpus", f"{ANY_OTHER}, not 't4'"),
         ({"gpus": [4]}, "gpus", f"{ANY_OTHER}, not a list"),
         ({"max_gpu": 1}, "max_gpu", "there is no such key. Did you mean 'max_gpus'?"),
-        (
-            {"gpus": {"t4": {"max_gpu": 1}}},
-            "gpus.t4.max_gpu",
-            "there is no such key. Did you mean 'max_gpus'?",
-        ),
         ({"images": "torch"}, "images", "must be a list, not 'torch'"),
         (
             {"max_runtime": 8},

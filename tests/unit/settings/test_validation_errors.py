@@ -60,11 +60,6 @@ def gpu(**keys: Any) -> dict[str, Any]:
             "presets.resource.allowed_groups",
             "must have at least 1 entry, not a list",
         ),
-        (
-            {"presets": {"resource": {"gpu_count": -1}}},
-            "presets.resource.gpu_count",
-            "must be at least 0, not -1",
-        ),
         (gpu(display_name=""), "gpus.resource.display_name", "must not be empty, not ''"),
         (
             gpu(interconnect="NVLink and InfiniBand between eight of them"),
@@ -83,11 +78,6 @@ def gpu(**keys: Any) -> dict[str, Any]:
             "custom_images.registries.1",
             "must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter, not"
             " 'https://ghcr.io'",
-        ),
-        (
-            {"priorities": {"low": {"clas": "low"}}},
-            "priorities.low.clas",
-            "there is no such key. Did you mean 'class'?",
         ),
         ({"custom_images": {"allow": True}}, "custom_images.allow", "there is no such key. Did you mean 'allowed'?"),
         ({"cpu": {"max": "x"}}, "cpu.max", "must be a number of CPUs, such as 0.5 or 4, not 'x'"),

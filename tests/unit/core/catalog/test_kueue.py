@@ -27,11 +27,6 @@ def test_a_priority_is_named_beside_it():
     assert PRIORITY_LABEL in labels
 
 
-@pytest.mark.parametrize(("gpus", "takes"), [(("*",), True), (("a100",), True), (("t4",), False)])
-def test_a_queue_is_for_some_types_or_for_all(gpus: tuple[str, ...], takes: bool):
-    assert KueueQueue(local_queue="q", gpus=gpus).accepts("a100") is takes
-
-
 @pytest.mark.parametrize(
     ("queue", "problem"),
     [
@@ -115,20 +110,3 @@ def test_a_request_is_compared_with_the_quota(gpus: int, answer: QuotaAnswer):
     assert judged(known, gpus, gpu="t4", zone="a").answer is answer
     assert judged(known, gpus, gpu="a100").answer is QuotaAnswer.NO_FLAVOR
     assert judged(unknown, gpus).answer is (answer if answer is QuotaAnswer.EXCEEDED else QuotaAnswer.UNKNOWN)
-
-
-def test_a_label_that_only_some_flavors_have_counts_for_all():
-    flavors = [{"name": name, "resources": [quota(4)]} for name in ("t4", "any")]
-    groups = [{"coveredResources": [GPU], "flavors": flavors}]
-    used = [{"name": name, "resources": [{"name": GPU, "total": 0}]} for name in ("t4", "any")]
-    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}, "status": {"flavorsReservation": used}}
-    described = [resource_flavor("t4", gpu="t4"), resource_flavor("any")]
-    capacity = read_capacity(queue, flavors=described)
-    assert judged(capacity, 1, gpu="a100") == QuotaJudgment(QuotaAnswer.NO_FLAVOR, "", ("t4", "any"))
-    assert judged(capacity, 1, zone="a").answer is QuotaAnswer.UNKNOWN
-
-
-def test_a_resource_without_a_quota_is_named():
-    capacity = read_capacity(cluster_queue(quota(4)), flavors=None)
-    assert capacity is not None
-    assert capacity.judge({"memory": 1, GPU: 1}, PodConstraints()) == QuotaJudgment(QuotaAnswer.UNCOVERED, "memory")

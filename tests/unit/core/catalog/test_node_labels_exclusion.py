@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
@@ -44,17 +42,6 @@ def test_gpu_nodes_are_avoided_by_the_labels_that_tell_them(
     matches: list[dict[str, tuple[str, ...]]], expected: tuple[MatchExpression, ...]
 ):
     assert build_gpu_node_exclusion(catalog(*matches)) == expected
-
-
-def test_nodes_without_a_type_are_avoided_as_well():
-    found = replace(catalog({PRODUCT: ("A",)}), untyped={GKE: ("k80",), PRODUCT: ("B", "A")})
-    assert build_gpu_node_exclusion(found) == (not_in(PRODUCT, "A", "B"), not_in(GKE, "k80"))
-
-
-def test_types_that_no_user_may_pick_are_avoided_as_well():
-    both = catalog({PRODUCT: ("A",)}, {PRODUCT: ("B",)})
-    one_hidden = replace(both, gpus={"0": both.gpus["0"]}, hidden=(both.gpus["1"],))
-    assert build_gpu_node_exclusion(one_hidden) == (not_in(PRODUCT, "A", "B"),)
 
 
 @pytest.mark.parametrize(

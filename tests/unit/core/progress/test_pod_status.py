@@ -5,21 +5,15 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL
-from gpuspawner.core.json_access import find_condition
 from gpuspawner.core.progress.pod_status import (
     count_devices,
-    has_condition,
-    is_bound,
     is_gated,
     is_gated_on_creation,
-    is_queued_by_kueue,
     list_images,
-    list_scheduling_gates,
     read_containers,
-    read_phase,
     read_queue_name,
 )
-from tests.unit.core.starts import IMAGE, container, ended, pod, waits
+from tests.unit.core.starts import IMAGE, container, pod, waits
 
 
 def test_a_container_is_read_with_the_image_that_the_pod_asks_for():
@@ -32,51 +26,6 @@ def test_a_container_is_read_with_the_image_that_the_pod_asks_for():
         2,
         False,
         False,
-    )
-
-
-def test_how_a_container_ended_last_is_read_while_it_waits_again():
-    (read,) = read_containers(pod(containers=[container(waits("CrashLoopBackOff"), last=ended("Error", 3))]))
-    assert (read.waiting, read.end_reason, read.exit_code) == ("CrashLoopBackOff", "Error", 3)
-
-
-def test_containers_that_prepare_the_pod_come_first():
-    raw = pod(
-        init_containers=[container({"running": {}}, name="init")], containers=[container(waits("PodInitializing"))]
-    )
-    assert [(each.name, each.is_init, each.is_running) for each in read_containers(raw)] == [
-        ("init", True, True),
-        ("notebook", False, False),
-    ]
-
-
-def test_a_condition_holds_or_not():
-    raw = pod(conditions={"Ready": {"status": "False", "reason": "ContainersNotReady"}, "PodScheduled": {}})
-    assert (has_condition(raw, "Ready"), has_condition(raw, "PodScheduled"), has_condition(raw, "Other")) == (
-        False,
-        True,
-        False,
-    )
-    assert (find_condition(raw, "Ready")["reason"], find_condition(raw, "Other")) == ("ContainersNotReady", {})
-
-
-def test_gates_are_named():
-    assert list_scheduling_gates(pod(gates=("example.org/a",))) == ("example.org/a",)
-    assert [
-        is_queued_by_kueue(pod(gates=each)) for each in ((), ("example.org/a",), ("kueue.x-k8s.io/admission",))
-    ] == [
-        False,
-        False,
-        True,
-    ]
-
-
-def test_a_pod_has_a_node_and_a_phase():
-    assert (is_bound(pod()), is_bound(pod(node="n1")), read_phase(pod(phase="Running")), read_phase({})) == (
-        False,
-        True,
-        "Running",
-        "",
     )
 
 
