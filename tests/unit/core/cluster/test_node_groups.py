@@ -49,14 +49,6 @@ def test_taints_cordons_and_devices_always_tell_groups_apart():
     assert names(make(*nodes), NodeGrouping()) == [["a"], ["b"], ["c"], ["d"], ["e"]]
 
 
-def test_nodes_are_found_by_name():
-    groups = make(node("a"))
-    assert (groups.get("a"), groups.get("b"), len(groups)) == (node("a"), None, 1)
-    groups.remove("a")
-    groups.remove("a")
-    assert (groups.get("a"), list(groups)) == (None, [])
-
-
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([None, "x", "y"]), st.integers(0, 3)), max_size=12))
 def test_any_changes_lead_to_the_groups_of_the_nodes_that_are_left(changes: list[tuple[str, str | None, int]]):
     groups = make()
@@ -71,11 +63,3 @@ def test_any_changes_lead_to_the_groups_of_the_nodes_that_are_left(changes: list
             groups.put(left[name])
     assert names(groups, BY_ZONE) == names(make(*left.values()), BY_ZONE)
     assert {name: known for group in groups.group_nodes(BY_ZONE) for name, known in group.items()} == left
-
-
-def test_groupings_that_were_dropped_are_built_again():
-    groups = make(node("a"), node("b", "y"))
-    for number in range(100):
-        groups.group_nodes(NodeGrouping(values=(str(number),)))
-    groups.put(node("c", "y"))
-    assert names(groups, NodeGrouping(values=("0", "zone"))) == [["a"], ["b", "c"]]

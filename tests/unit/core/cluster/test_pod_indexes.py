@@ -30,16 +30,6 @@ def test_terms_that_look_for_namespaces_by_labels_may_look_anywhere():
     assert found(guards, "anywhere") == {BY_LABELS: {("a", 0)}}
 
 
-def test_removed_pods_are_gone():
-    guards = AntiAffinityIndex()
-    guards.add(pod(APART, BY_LABELS))
-    guards.add(pod(APART, on="b"))
-    guards.remove(pod(APART, BY_LABELS))
-    assert found(guards) == {APART: {("b", 0)}}
-    guards.remove(pod(APART, on="b"))
-    assert found(guards) == {}
-
-
 def test_a_pod_that_waits_keeps_no_pod_away():
     guards = AntiAffinityIndex()
     guards.add(pod(APART, on=None))

@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,29 +152,6 @@ def test_the_generation_grows_exactly_when_something_changed(changes: list[Any])
         assert (occupancy.nodes_generation > nodes_generation) == (after["nodes"] != before["nodes"])
 
 
-def test_a_pod_counts_as_soon_as_its_node_appears():
-    occupancy = Occupancy.build([], [pod("p", "a", cpu=300)])
-    assert occupancy.get_free("a") == {}
-    occupancy.put_node(node("a", cpu=1000, pods=10))
-    assert occupancy.get_free("a") == {"cpu": 700, "pods": 9}
-
-
-def test_a_waiting_pod_holds_nothing():
-    waiting = pod("p", None, cpu=300)
-    occupancy = Occupancy.build([node("a", cpu=1000)], [waiting])
-    assert (occupancy.pending_pods, occupancy.get_free("a")) == ((waiting,), {"cpu": 1000})
-    occupancy.put_pod(pod("p", "a", cpu=300))
-    assert (occupancy.pending_pods, occupancy.get_free("a")) == ((), {"cpu": 700})
-
-
-def test_nothing_is_left_of_pods_that_left():
-    occupancy = Occupancy.build([node("a", cpu=1)], [pod("p", "a", cpu=0, gpu=1), pod("q", "a", cpu=0)])
-    occupancy.remove_pod("n", "p")
-    assert occupancy.get_requested("a") == {"pods": 1}
-    occupancy.remove_pod("n", "q")
-    assert (occupancy.get_requested("a"), list(occupancy.namespaces)) == ({}, [])
-
-
 def test_the_nodes_are_known_on_which_something_changed():
     occupancy = Occupancy.build([node("a"), node("b"), node("c")], [pod("p", "a")])
     mark = occupancy.amount_changes
@@ -234,16 +210,6 @@ def test_once_a_device_plugin_has_registered_the_pods_of_the_driver_hold_its_dev
     assert (occupancy.get_requested("a"), occupancy.get_free("a")) == ({"pods": 1, "gpu": 2}, {"gpu": 2})
 
 
-def test_claims_that_change_are_no_change_of_nodes():
-    occupancy = Occupancy.build([node("a")], [])
-    one = NodeDevices(capacity={"gpu": 1}, allocatable={"gpu": 1})
-    occupancy.put_devices(ClusterDevices(nodes={"a": one}))
-    before, nodes_before = occupancy.generation, occupancy.nodes_generation
-    occupancy.put_devices(ClusterDevices(nodes={"a": replace(one, claimed={"gpu": 1})}))
-    assert (occupancy.generation > before, occupancy.nodes_generation == nodes_before) == (True, True)
-    assert occupancy.get_free("a") == {"gpu": 0}
-
-
 def test_two_pods_may_have_taken_the_same_port():
     both = [
         Pod(name=name, namespace="n", node="a", constraints=PodConstraints(host_ports=frozenset({HTTP})))
@@ -254,9 +220,3 @@ def test_two_pods_may_have_taken_the_same_port():
     assert list(occupancy.list_host_ports("a")) == [HTTP]
     occupancy.remove_pod("n", "q")
     assert list(occupancy.list_host_ports("a")) == []
-
-
-@pytest.mark.parametrize("namespace", ["n", "elsewhere"])
-def test_pods_are_found_by_namespace(namespace: str):
-    occupancy = Occupancy.build([], [pod("p", "a")])
-    assert list(occupancy.iter_pods(namespace)) == ([pod("p", "a")] if namespace == "n" else [])

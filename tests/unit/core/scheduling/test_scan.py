@@ -61,19 +61,6 @@ def test_an_undecided_demand_leaves_no_sure_place():
     )
 
 
-def test_a_changed_node_is_seen_at_once():
-    occupancy = Occupancy.build([node("a")], [])
-    assert scan_nodes(pod(), occupancy).fit_if_empty == 1
-    occupancy.put_node(node("a", 1))
-    assert (scan_nodes(pod(), occupancy).fit_if_empty, scan_nodes(pod(), occupancy).answer) == (0, Answer.NO)
-
-
-def test_many_sizes_of_pods_are_counted_right():
-    occupancy = Occupancy.build([node("a", 200)], [])
-    for _ in range(2):
-        assert [scan_nodes(pod(cpu), occupancy).fit_if_empty for cpu in (*range(150), 201)] == [1] * 150 + [0]
-
-
 @given(st.lists(NODES, min_size=2, max_size=8), st.lists(OTHERS, max_size=6), ASKING)
 def test_a_survey_says_of_every_node_what_a_check_says(nodes: list[Node], pods: list[Pod], asking: Pod):
     occupancy = Occupancy.build(nodes, pods)
