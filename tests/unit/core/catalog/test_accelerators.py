@@ -7,7 +7,6 @@ from gpuspawner.core.catalog.accelerators import (
     AcceleratorMatch,
     AcceleratorTable,
     reconcile_memory,
-    strip_product_suffix,
 )
 
 GIB = 1 << 30
@@ -94,20 +93,6 @@ def test_a_label_that_also_stands_for_parts_tells_no_memory():
 )
 def test_the_table_says_which_products_are_linked(key: str, value: str, is_linked: bool):
     assert TABLE.has_nvlink(key, value) is is_linked
-
-
-@pytest.mark.parametrize(
-    ("product", "base"),
-    [
-        ("Tesla-T4", "Tesla-T4"),
-        ("Tesla-T4-SHARED", "Tesla-T4"),
-        ("A100-SXM4-40GB-MIG-1g.5gb", "A100-SXM4-40GB"),
-        ("A100-SXM4-40GB-MIG-1g.5gb-SHARED", "A100-SXM4-40GB"),
-        ("A100-SXM4-40GB-MIG-INVALID", "A100-SXM4-40GB"),
-    ],
-)
-def test_a_product_loses_what_stands_for_slices_and_sharing(product: str, base: str):
-    assert strip_product_suffix(product) == base
 
 
 @pytest.mark.parametrize(

@@ -61,19 +61,6 @@ def summary(found: NodeGPU) -> tuple[str | None, str | None, bool, int | None]:
             {"amd.com/gpu.product-name": "AMD_New", "amd.com/gpu.vram": "64G"},
             ("new", None, False, 64),
         ),
-        (
-            "amd.com/gpu",
-            {
-                "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM",
-                "amd.com/gpu.compute-memory-partition": "CPX_NPS4",
-            },
-            ("mi300x", "cpx_nps4", False, None),
-        ),
-        (
-            "amd.com/cpx_nps4",
-            {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"},
-            ("mi300x", "cpx_nps4", False, None),
-        ),
         ("amd.com/gpu", {}, (None, None, False, None)),
         ("gpu.intel.com/xe", {"gpu.intel.com/product": "Max_1550"}, ("max-1550", None, False, 128)),
         ("nvidia.com/gpu", {GKE: "nvidia-tesla-a100"}, ("a100-40gb", None, False, 40)),
@@ -103,21 +90,6 @@ def test_the_count_label_leaves_replicas_out():
     assert (found.shared, found.replicas) == (True, 4)
 
 
-def test_mixed_mig_is_matched_by_the_slices_own_product():
-    labels = {PRODUCT: "A100-40", "nvidia.com/mig-1g.5gb.product": "A100-40-MIG-1g.5gb", "nvidia.com/gpu.count": "1"}
-    assert offer("nvidia.com/mig-1g.5gb", labels, number=7).descriptions[0].match == {
-        "nvidia.com/mig-1g.5gb.product": ("A100-40-MIG-1g.5gb",)
-    }
-
-
-def test_sharing_that_the_product_does_not_say_is_matched_by_the_replicas():
-    labels = {PRODUCT: "A100-40", "nvidia.com/gpu.replicas": "4"}
-    assert offer("nvidia.com/gpu", labels).descriptions[0].match == {
-        PRODUCT: ("A100-40",),
-        "nvidia.com/gpu.replicas": ("4",),
-    }
-
-
 def test_on_gke_whole_gpus_are_those_without_further_labels():
     labels = {GKE: "nvidia-tesla-a100", PRODUCT: "A100-40"}
     assert offer("nvidia.com/gpu", labels).descriptions[0].match == {
@@ -130,27 +102,6 @@ def test_on_gke_whole_gpus_are_those_without_further_labels():
 def test_on_gke_a_label_without_a_text_is_still_on_the_node():
     found = offer("nvidia.com/gpu", {GKE: "nvidia-tesla-a100", SHARING: "", PARTITION: ""})
     assert (found.descriptions[0].match[SHARING], found.descriptions[0].match[PARTITION]) == (("",), ("",))
-
-
-def test_on_gke_shared_gpus_are_matched_by_their_strategy():
-    labels = {GKE: "nvidia-tesla-a100", SHARING: "time-sharing", CLIENTS: "3"}
-    found = offer("nvidia.com/gpu", labels)
-    assert (found.descriptions[0].match[SHARING], found.replicas) == (("time-sharing",), 3)
-
-
-@pytest.mark.parametrize("prefix", ["karpenter.k8s.aws/", "eks.amazonaws.com/"])
-def test_karpenters_labels_are_matched_with_the_memory(prefix: str):
-    labels = {
-        f"{prefix}instance-gpu-manufacturer": "nvidia",
-        f"{prefix}instance-gpu-name": "a100",
-        f"{prefix}instance-gpu-memory": "40960",
-    }
-    found = offer("nvidia.com/gpu", labels)
-    assert summary(found) == ("a100-40gb", None, False, 40)
-    assert found.descriptions[0].match == {
-        f"{prefix}instance-gpu-name": ("a100",),
-        f"{prefix}instance-gpu-memory": ("40960",),
-    }
 
 
 KARPENTER = {

@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.discovery.build_catalog import find_nodes_of_type, subtract_described_types
+from gpuspawner.core.discovery.build_catalog import subtract_described_types
 
 GPU = "nvidia.com/gpu"
 MODEL, SPOT, POOL = "cloud.google.com/gke-accelerator", "cloud.google.com/gke-spot", "pool"
@@ -32,21 +32,6 @@ def match_of(others: list[GPUType], *nodes: Node, found: GPUType = L4) -> Match 
     return None if left is None else dict(left.match)
 
 
-def test_a_type_that_shares_no_node_stays_as_it_is():
-    nodes = (node(model="l4"), node(model="t4"))
-    assert subtract_described_types(L4, [gpu({MODEL: ("t4",)}), gpu({POOL: ("a",)})], nodes=nodes) is L4
-
-
-def test_types_of_another_resource_take_nothing_away():
-    mig = replace(gpu({}), resource="nvidia.com/mig-1g.5gb")
-    assert subtract_described_types(L4, [mig], nodes=(node(model="l4"),)) is L4
-
-
-def test_a_type_whose_nodes_are_all_taken_is_gone():
-    assert match_of([gpu({MODEL: ("l4",)})], node(model="l4")) is None
-    assert match_of([gpu({POOL: ("a",)}), L4_SPOT], node(model="l4", pool="a"), node(model="l4", spot="true")) is None
-
-
 @pytest.mark.parametrize(
     "nodes",
     [(node(model="l4"), node(model="l4", spot="true")), (node(model="l4"),)],
@@ -54,11 +39,6 @@ def test_a_type_whose_nodes_are_all_taken_is_gone():
 )
 def test_a_label_that_only_the_others_nodes_have_must_not_be_there(nodes: tuple[Node, ...]):
     assert match_of([L4_SPOT], *nodes) == {MODEL: ("l4",), SPOT: ()}
-
-
-def test_where_all_nodes_have_a_label_the_values_of_those_that_are_left_are_asked_for():
-    nodes = (node(model="l4", pool="a"), node(model="l4", pool="c"), node(model="l4", pool="b"))
-    assert match_of([gpu({POOL: ("a",)})], *nodes) == {MODEL: ("l4",), POOL: ("b", "c")}
 
 
 def test_a_label_that_must_be_missing_there_is_on_those_that_are_left():
@@ -80,11 +60,6 @@ def test_several_types_each_take_their_nodes():
         node(model="l4", pool="b"),
     )
     assert match_of([L4_SPOT, gpu({POOL: ("b",)})], *nodes) == {MODEL: ("l4",), SPOT: (), POOL: ("a",)}
-
-
-def test_nodes_that_no_label_tells_apart_are_not_offered():
-    nodes = (node(model="l4", pool="a"), node(model="l4", pool="b"), node(model="l4"))
-    assert match_of([gpu({POOL: ("a",)})], *nodes) is None
 
 
 def test_a_label_with_too_many_values_tells_nothing_apart():
@@ -117,8 +92,3 @@ def test_the_most_in_one_server_is_that_of_the_nodes_that_are_left(unit: UnitKin
     left = subtract_described_types(replace(L4, unit=unit), [L4_SPOT], nodes=nodes)
     assert left is not None
     assert left.max_count == most
-
-
-def test_the_nodes_of_a_type_have_its_labels_and_its_gpus():
-    nodes = (node(model="l4"), node(0, model="l4"), node(model="t4"))
-    assert find_nodes_of_type(L4, nodes) == nodes[:1]

@@ -50,14 +50,6 @@ def test_a_missing_secret_is_reported_while_an_image_is_being_fetched():
     )
 
 
-def test_an_image_that_was_fetched_is_mentioned_with_the_start():
-    found = told(event("kubelet", "Pulling", at_s=1), event("kubelet", "Pulled", PULLED, at_s=43))
-    assert (found.stage, found.sentence) == (
-        Stage.STARTING,
-        "The image was fetched in 42 s (5 GiB). Your server is starting.",
-    )
-
-
 FETCHED = "The image was fetched in 42 s (5 GiB). Your server is starting."
 RUNS = "The program of your server is starting."
 
@@ -183,22 +175,3 @@ def test_a_disk_that_was_attached_is_no_alarm_any_more():
 def test_a_node_that_does_not_answer_is_given_up_after_a_while(is_node_ready: bool | None, code: str | None):
     found = told(is_node_ready=is_node_ready)
     assert (found.failure.code if found.failure else None, found.after_s) == (code, 45.0 if code else 0.0)
-
-
-def test_a_server_that_is_ready_is_ready_whatever_went_before():
-    raw = pod(
-        node="n",
-        conditions={"Ready": {}},
-        containers=[container({"running": {}}, last=ended("OOMKilled", 137), restarts=9)],
-    )
-    found = told(event("kubelet", "FailedMount"), raw=raw, is_node_ready=False)
-    assert (found.stage, found.sentence, found.failure) == (
-        Stage.READY,
-        "Your server is running. Opening it…",
-        None,
-    )
-
-
-def test_trouble_with_a_container_comes_first():
-    found = told(raw=pod(node="n", containers=[container(waits("InvalidImageName"))]), is_node_ready=False)
-    assert found.failure.code == "invalid_image"

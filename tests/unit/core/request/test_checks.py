@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
+from gpuspawner.core.catalog.model import Bounds, GPUType
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import CPU as CPU_FIELD
@@ -14,7 +14,6 @@ from gpuspawner.core.units.quantity import format_cpu
 CPU = replace(CPU_FIELD, notation=replace(CPU_FIELD.notation, show=format_cpu))
 T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
 ONE_T4 = replace(T4, max_count=1)
-QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
 GIB = 2**30
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
@@ -25,17 +24,6 @@ def noted(problems: Problems) -> dict[str, tuple[str, str]]:
     except SelectionError as error:
         return {problem.field: (problem.code, problem.message) for problem in error.problems}
     return {}
-
-
-def test_without_a_problem_nothing_is_raised():
-    assert noted(Problems()) == {}
-
-
-def test_the_first_problem_of_a_field_stays():
-    problems = Problems()
-    problems.add("cpu", "not_a_number", message="first")
-    problems.add("cpu", "out_of_range", message="second")
-    assert noted(problems) == {"cpu": ("not_a_number", "first")}
 
 
 def test_many_problems_are_cut():
@@ -65,40 +53,6 @@ def test_a_choice_that_is_not_offered_is_noted(value: object, code: str, message
     problems = Problems()
     assert problems.check_choice("gpu", value, title="GPU type", offered=("t4", "a100")) is None
     assert noted(problems) == {"gpu": (code, message)}
-
-
-@pytest.mark.parametrize("value", [None, ""])
-def test_nothing_chosen_is_no_problem(value: object):
-    problems = Problems()
-    assert problems.check_choice("gpu", value, title="GPU type", offered=("t4",)) is None
-    assert noted(problems) == {}
-
-
-@pytest.mark.parametrize(
-    ("value", "allowed", "full"),
-    [
-        ("python:3", CustomImages(), "docker.io/library/python:3"),
-        ("quay.io/jupyter/x", QUAY, "quay.io/jupyter/x"),
-        (None, QUAY, None),
-        ("", None, None),
-    ],
-)
-def test_an_image_is_named_by_its_reference(value: object, allowed: CustomImages | None, full: str | None):
-    problems = Problems()
-    assert problems.check_reference("custom_image", value, custom_images=allowed) == full
-    assert noted(problems) == {}
-
-
-@pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])
-def test_an_amount_is_read_and_null_means_the_default(value: object, millis: int):
-    assert Problems().check_amount(CPU, value, bounds=BOUNDS) == millis
-
-
-@pytest.mark.parametrize(("value", "codes"), [("0.8", []), ("0.5", ["off_step"]), ("4", ["off_step"])])
-def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
-    problems = Problems()
-    problems.check_amount(CPU, value, bounds=Bounds(min=300, max=4000, step=500, default=800))
-    assert [code for code, _ in noted(problems).values()] == codes
 
 
 @pytest.mark.parametrize(
@@ -139,13 +93,6 @@ def test_an_amount_without_a_field_cannot_be_chosen_either():
     problems = Problems()
     problems.check_amount(RUN_TIME, "8h", bounds=None)
     assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
-
-
-@pytest.mark.parametrize(("value", "number"), [(None, 1), (3, 3), (2.0, 2)])
-def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int):
-    problems = Problems()
-    assert problems.check_gpu_count(value, T4) == number
-    assert noted(problems) == {}
 
 
 @pytest.mark.parametrize(

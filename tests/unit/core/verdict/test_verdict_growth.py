@@ -13,7 +13,6 @@ from gpuspawner.core.catalog.model import ScaleUp
 from gpuspawner.core.cluster.model import (
     NodeSelectorTerm,
     Pod,
-    PodConstraints,
     ScalableNodePool,
     SelectorRequirement,
     Taint,
@@ -51,22 +50,6 @@ def test_a_new_node_may_be_added():
     assert judged(pod(), node(), pods=FULL, gpu=GROWING) == Verdict(
         outcome=Outcome.AFTER_SCALE_UP, pool="T4", minutes=6, ahead=0, reason="All 4 are in use.", age_s=1.0
     )
-
-
-def test_the_first_node_may_be_added():
-    found = judged(pod(), gpu=GROWING)
-    assert (found.outcome, found.reason) == (Outcome.AFTER_SCALE_UP, "")
-
-
-def test_a_pool_at_its_limit_does_not_grow():
-    pods = (*FULL, pod("c", 4, on="m"))
-    assert judged(pod(), node(), node("m"), pods=pods, gpu=GROWING).outcome is Outcome.WAITS
-
-
-def test_a_new_node_goes_to_those_ahead_first():
-    ahead = tuple(pod(str(number), 2) for number in range(2))
-    assert judged(pod(), node(), pods=(*FULL, *ahead), gpu=GROWING).outcome is Outcome.WAITS
-    assert judged(pod(), node(), pods=(*FULL, ahead[0]), gpu=GROWING).outcome is Outcome.AFTER_SCALE_UP
 
 
 def test_new_nodes_may_all_be_spoken_for_while_there_is_none():
@@ -133,14 +116,6 @@ def test_a_pool_whose_limit_others_use_up_is_no_reason_to_refuse():
     )
 
 
-def test_what_a_pool_has_left_goes_to_those_ahead_first():
-    ahead = tuple(pod(str(number), 2) for number in range(2))
-    grown = node_pool(limits={GPU: 4})
-    assert said(pod(), pods=ahead, scalable_pools=(grown,)) == (
-        "Will wait: all nodes that can be added are already taken. 2 servers are ahead of yours."
-    )
-
-
 @pytest.mark.parametrize(
     ("wanted", "grown", "sentence"),
     [
@@ -183,13 +158,6 @@ def test_what_the_admin_says_of_the_time_holds_for_any_new_node_of_the_type():
     pods = (*FULL, pod("c", 4, on="m"))
     found = judged(pod(), node(), node("m"), pods=pods, gpu=GROWING, scalable_pools=(node_pool(),))
     assert (found.outcome, found.pool, found.minutes) == (Outcome.AFTER_SCALE_UP, "np", 6)
-
-
-def test_any_of_several_types_grows_where_one_does():
-    either = replace(T4, slug="any", display_name="Any GPU", match={}, members=(L4, GROWING))
-    terms = (NodeSelectorTerm(expressions=(SelectorRequirement(key=PRODUCT, operator="In", values=("L4", "T4")),)),)
-    found = judged(pod(constraints=PodConstraints(node_terms=terms)), node(), pods=FULL, gpu=either)
-    assert (found.outcome, found.pool) == (Outcome.AFTER_SCALE_UP, "T4")
 
 
 @given(nodes, pods, st.integers(1, 6), added)
