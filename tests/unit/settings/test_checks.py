@@ -170,16 +170,6 @@ def test_a_preset_may_say_for_how_long():
     assert preset({"run_time": "8h"}, run_time=bounds) == {"presets.p.run_time": "out_of_range"}
 
 
-def test_a_preset_may_say_how_much_memory_is_shared():
-    gib = 1 << 30
-    bounds = {
-        "memory": Bounds(min=gib, max=8 * gib, step=gib, default=2 * gib),
-        "shared_memory": Bounds(min=gib, max=16 * gib, step=gib, default=gib),
-    }
-    assert preset({"memory": "4G", "shared_memory": "4G"}, **bounds) == {}
-    assert preset({"shared_memory": "4G"}, **bounds) == {"presets.p.shared_memory": "out_of_range"}
-
-
 def test_a_preset_may_name_a_gpu_that_nodes_may_bring():
     assert preset({"gpu": "h100"}) == {}
 

@@ -165,13 +165,6 @@ EBS_LIMIT = named("n", drivers=[{"name": EBS, "allocatable": {"count": 1}}])
     ("volumes", "others", "own", "expected"),
     [
         pytest.param(
-            collect(limits=[limit("n", 1)], disks=ABC),
-            [pod("p", "a", node="n", priority=LOW)],
-            pod("new", "b"),
-            Answer.YES,
-            id="frees a disk that is not attached",
-        ),
-        pytest.param(
             collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
             [pod("p", "a", node="n", priority=LOW)],
             pod("new", "b"),
@@ -186,32 +179,11 @@ EBS_LIMIT = named("n", drivers=[{"name": EBS, "allocatable": {"count": 1}}])
             id="frees an attached disk of an in-tree kind",
         ),
         pytest.param(
-            collect(limits=[limit("n", 1)], disks=ABC),
-            [pod("p", "a", node="n", priority=LOW), pod("q", "a", node="n", priority=EQUAL)],
-            pod("new", "b"),
-            Answer.NO,
-            id="frees no disk of a pod that stays",
-        ),
-        pytest.param(
-            collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
-            [pod("p", "a", node="n", priority=LOW)],
-            pod("new", "a"),
-            Answer.YES,
-            id="is not needed beside a pod with the same disk",
-        ),
-        pytest.param(
             collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
             [pod("p", "a", node="n", priority=LOW, requests={"cpu": 4})],
             pod("new", "a", requests={"cpu": 4}),
             Answer.NO,
             id="makes an attached disk count twice",
-        ),
-        pytest.param(
-            collect(limits=[limit("n", 1)], disks=ABC),
-            [pod("p", "a", node="n", priority=LOW, requests={"cpu": 4})],
-            pod("new", "a", requests={"cpu": 4}),
-            Answer.YES,
-            id="leaves a shared disk to the pod",
         ),
         pytest.param(
             collect(limits=[limit("n", 1)], disks=ABC),

@@ -32,6 +32,11 @@ def match_of(others: list[GPUType], *nodes: Node, found: GPUType = L4) -> Match 
     return None if left is None else dict(left.match)
 
 
+def test_a_type_that_shares_no_node_stays_as_it_is():
+    nodes = (node(model="l4"), node(model="t4"))
+    assert subtract_described_types(L4, [gpu({MODEL: ("t4",)}), gpu({POOL: ("a",)})], nodes=nodes) is L4
+
+
 @pytest.mark.parametrize(
     "nodes",
     [(node(model="l4"), node(model="l4", spot="true")), (node(model="l4"),)],

@@ -123,26 +123,6 @@ def types_of(catalog: Catalog, inventory: Inventory = INVENTORY):
     return {gpu.slug: gpu for vendor in view.vendors for gpu in vendor.types}
 
 
-def test_a_first_visit_shows_the_defaults():
-    view = build_view(replace(CATALOG, presets={}), INVENTORY)
-    assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
-    assert view.summary == f"PyTorch · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
-    assert view.is_fresh
-
-
-@pytest.mark.parametrize(
-    ("options", "picked"),
-    [
-        pytest.param({"image": "plain", "cpu": 1, "memory": "512M"}, ["small"], id="the same as a preset"),
-        pytest.param({"image": "plain", "cpu": 2, "memory": "512M"}, [], id="another choice"),
-    ],
-)
-def test_an_earlier_choice_selects_the_preset_that_it_equals(options: dict[str, object], picked: list[str]):
-    view = build_view(CATALOG, INVENTORY, options=options)
-    assert [preset.slug for preset in view.presets if preset.is_picked] == picked
-    assert not view.is_fresh
-
-
 def test_errors_stand_in_the_order_of_the_fields():
     names = ["image", "priority", "memory", "gpu_count", "cpu", "gpu"]
     problems = tuple(Problem(field=name, code="", message=name) for name in names)
@@ -178,13 +158,6 @@ def test_the_island_does_not_hold_what_is_for_admins():
     view = build_view(CATALOG, Inventory())
     told = replace(view, flags=WarningsView(summary="GPUs", flags=(WarningView("node-1", "It is broken."),)))
     assert encode_view(told) == encode_view(view)
-
-
-def test_the_island_of_a_form_without_bounds_is_json():
-    bare = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
-    island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
-    assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
-    assert (island["choices"], island["gpus"][0]["free"]) == ([], None)
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
@@ -292,11 +265,6 @@ def test_capacity_says_what_is_known_and_no_more(inventory: Inventory, text: str
 )
 def test_unknown_capacity_is_said_with_its_reason(inventory: Inventory, notice: str):
     assert build_view(CATALOG, inventory).capacity_notice == f"{notice} {inventory.reason}".strip()
-
-
-def test_what_one_node_has_is_in_the_order_the_script_reads():
-    gpu = build_view(CATALOG, INVENTORY, live=LIVE).vendors[0].types[0]
-    assert (gpu.shapes, gpu.largest_shapes) == (((4000, 16 * GIB, 1),), ((32_000, 256 * GIB, 4),))
 
 
 def test_a_new_count_needs_no_words_about_its_age_and_an_old_one_has_them():

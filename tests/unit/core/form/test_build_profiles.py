@@ -47,13 +47,6 @@ def test_a_form_without_fields_has_no_field_and_offers_nothing_for_one():
     assert (view.values, view.policy, view.verdict) == (dict.fromkeys(FORM_FIELDS, ""), None, None)
 
 
-def test_a_form_without_fields_says_what_is_known_of_the_cluster():
-    down = without_fields(allowed(), Inventory(reason="The API server did not answer."))
-    assert down.capacity_notice == "GPU capacity is unknown right now. The API server did not answer."
-    old = without_fields(allowed(), replace(INVENTORY, age_s=130.0))
-    assert (old.age_s, old.age_text) == (130.0, "as of 2 min ago")
-
-
 @pytest.mark.parametrize(
     ("allowance", "expected"),
     [

@@ -60,12 +60,6 @@ def test_without_a_saved_choice_the_defaults_stand_there(nothing: dict[str, obje
     assert restore_fields(nothing, CATALOG) == (DEFAULTS, {})
 
 
-def test_a_saved_choice_stands_there_again():
-    saved = {"v": 1, "image": "plain", "cpu": 4, "memory": "16G", "gpu": "t4", "gpu_count": 3, "profile": "words"}
-    values = {"image": "plain", "cpu": "4", "memory": "16", "gpu": "t4", "gpu_count": "3", "run_time": "2h30m"}
-    assert restore_fields({**saved, "run_time": "150m"}, CATALOG) == ({**DEFAULTS, **values}, {})
-
-
 def test_fields_are_restored_one_by_one():
     saved = {"image": "gone", "cpu": 64, "memory": "512G", "gpu": "t4", "gpu_count": 9, "run_time": "2h"}
     assert restore_fields(saved, CATALOG) == (
@@ -141,11 +135,6 @@ def test_a_priority_that_is_gone_falls_back_to_the_usual_one(saved: object, quot
 def test_image_and_gpu_that_no_longer_fit_are_both_shown_for_the_person_to_decide():
     values, notices = restore_fields({"image": "pytorch", "gpu": "mi210"}, CATALOG)
     assert (values["image"], values["gpu"], notices) == ("pytorch", "mi210", {})
-
-
-def test_a_preset_fills_in_what_was_saved_with_it():
-    values = {"image": "plain", "cpu": "16", "gpu": "t4", "gpu_count": "2"}
-    assert restore_fields({"preset": "train", "cpu": 16}, CATALOG) == ({**DEFAULTS, **values}, {})
 
 
 def test_a_preset_that_is_gone_leaves_the_fields_saved_beside_it():

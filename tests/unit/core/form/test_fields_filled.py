@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.catalog.policy_model import ANY, Access, AmountRange, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
 from gpuspawner.core.policy.allowance import resolve_allowance
@@ -160,28 +159,12 @@ def test_a_gpu_that_is_in_use_elsewhere_gives_way_until_it_is_free():
     assert (filled.values["gpu"], filled.notices) == ("", {"gpu": reason})
 
 
-def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selected():
-    images = {"cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=())}
-    images["torch"] = Image(slug="torch", display_name="Torch", image="t")
-    filled = filled_for(Rule(gpus={}), options={"gpu": "t4"}, images=images)
-    assert filled.notices == {"gpu": "You don't have access to T4. No GPU is selected."}
-
-
 def test_a_run_time_that_the_user_did_not_pick_is_shortened_without_a_word():
     rule = Rule(gpus={"a100": GPUTypeRule(max_runtime_s=4 * HOUR_S), ANY: GPUTypeRule()})
     filled = filled_for(rule, options={"gpu": "a100"})
     assert (filled.values["run_time"], filled.notices) == ("4h", {})
     assert filled_for(rule, options={"gpu": "t4"}).values["run_time"] == "8h"
     assert filled_for(rule, options={"gpu": "a100"}, run_time=None).values["run_time"] == ""
-
-
-def test_typed_text_stays_even_beyond_the_limits():
-    typed = {"gpu": "either", "gpu_count": "8", "cpu": "16"}
-    filled = filled_for(LIMITED, typed=typed)
-    assert {name: filled.values[name] for name in typed} == typed
-    assert (filled.notices, filled.selection) == ({}, None)
-    linked = filled_for(LIMITED, typed={"preset": "big"}, is_link=True)
-    assert (linked.values["gpu"], linked.values["gpu_count"], linked.selection) == ("a100", "4", None)
 
 
 def test_where_nothing_may_be_started_no_choice_stands_for_a_selection():

@@ -39,22 +39,6 @@ def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
     assert admit(admission.options, everything(CATALOG)).options == admission.options
 
 
-@pytest.mark.parametrize("reference", ["registry.example/pytorch:1", "Registry.example/pytorch:1"])
-@pytest.mark.parametrize(("gpu", "codes"), [("a100", []), ("mi210", ["conflict"])])
-def test_a_listed_image_that_a_person_names_is_held_to_what_the_settings_say_of_it(
-    reference: str, gpu: str, codes: list[str]
-):
-    parsed = Settings.parse({**SETTINGS, "custom_images": {"allowed": True}})
-    configured = parsed.configured
-    catalog = assemble_catalog(configured, Inventory(), table=parsed.table, fallback_image="base")
-    found: list[str] = []
-    try:
-        admit({"custom_image": reference, "gpu": gpu}, everything(catalog))
-    except SelectionError as error:
-        found = [problem.code for problem in error.problems]
-    assert found == codes
-
-
 @pytest.mark.parametrize("groups", [(), ("Ml",)], ids=["default", "group"])
 def test_a_person_whose_rule_lists_images_names_no_other(groups: tuple[str, ...]):
     rules = {"default": {"images": ["minimal"]}, "groups": {"ml": {"images": ["minimal", "pytorch"]}}}

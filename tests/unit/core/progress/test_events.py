@@ -74,12 +74,6 @@ def test_whole_seconds_come_before_their_fractions():
     assert [each.reason for each in parse_events([micro, event("a", "sooner", at_s=1)])] == ["sooner", "later"]
 
 
-def test_events_of_an_earlier_pod_of_the_name_are_left_out():
-    own, other = event("kubelet", "own"), event("kubelet", "other")
-    other["involvedObject"]["uid"] = "0"
-    assert [each.reason for each in parse_events([other, own], pod_uid="1")] == ["own"]
-
-
 def test_the_newest_of_some_is_found():
     events = parse_events([event("karpenter", "Nominated"), event("kubelet", "Pulling"), event("karpenter", "Evicted")])
     found = (

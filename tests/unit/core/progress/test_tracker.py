@@ -164,19 +164,6 @@ def test_an_image_that_does_not_exist_is_reported_at_once_and_ends_the_start_soo
     assert (start.at(25, failing), start.code) == ([sentence], "image_not_found")
 
 
-def test_an_image_that_kubelet_says_twice_is_missing_ends_the_start_ten_seconds_after_the_first():
-    start = Start()
-    first, second = (
-        pod(node="n", containers=[container(waits(reason, NOT_FOUND))])
-        for reason in ("ErrImagePull", "ImagePullBackOff")
-    )
-    start.at(5, first)
-    start.at(6, second)
-    assert (start.at(14.9, second), start.code) == ([], None)
-    start.at(15, second)
-    assert start.code == "image_not_found"
-
-
 def test_an_image_that_could_be_had_after_all_ends_nothing():
     start = Start()
     failing = pod(node="n", containers=[container(waits("ErrImagePull", NOT_FOUND))])

@@ -152,11 +152,6 @@ def test_options_that_were_read_once_read_the_same_again(options: dict[str, obje
     assert build_options(validate(first, RANKED), RANKED) == first
 
 
-@pytest.mark.parametrize("nothing", [None, {}, {"profile": ["anything"]}, {"image": None, "cpu": None, "gpu": ""}])
-def test_missing_options_take_the_default(nothing: object):
-    assert validate(nothing, CATALOG) == Selection(image="pytorch", cpu_millis=2000, memory_bytes=8 * GIB)
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -220,27 +215,6 @@ def test_an_image_may_be_named_by_its_reference(none: object):
     assert summarize_selection(selection, CATALOG) == f"{OWN} · 2 CPUs · 8 GiB"
 
 
-@pytest.mark.parametrize("none", [None, ""])
-def test_no_reference_leaves_the_image_to_the_others(none: object):
-    assert validate({"custom_image": none}, CATALOG).image == "pytorch"
-    assert validate({"custom_image": none, "image": "plain"}, CATALOG).image == "plain"
-    assert validate({"custom_image": none, "preset": "train"}, CATALOG).image == "plain"
-
-
-def test_a_reference_is_kept_by_its_full_name():
-    anywhere = replace(CATALOG, custom_images=CustomImages())
-    selection = validate({"custom_image": "python"}, anywhere)
-    assert build_options(selection, anywhere) == {
-        "v": 1,
-        "custom_image": "docker.io/library/python",
-        "cpu": 2,
-        "memory": "8G",
-        "gpu": None,
-        "gpu_count": 0,
-        "profile": "docker.io/library/python · 2 CPUs · 8 GiB",
-    }
-
-
 def test_the_contents_of_a_custom_image_are_unknown_and_refuse_no_gpu():
     assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOG).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
 
@@ -287,10 +261,6 @@ def test_what_listed_images_with_one_reference_override_differently_is_not_overr
     assert CustomImages(listed=index_images([staff, staff])).describe(OWN).overrides == {"volumes": ["of staff"]}
 
 
-def test_where_only_offered_images_are_allowed_no_other_can_be_named():
-    assert codes({"custom_image": OWN}, replace(CATALOG, custom_images=None)) == {"custom_image": "unknown_field"}
-
-
 TRAIN = Selection(image="plain", cpu_millis=8000, memory_bytes=64 * GIB, gpu="t4", gpu_count=2)
 
 
@@ -315,12 +285,6 @@ def test_null_beside_a_preset_is_not_given(name: str):
     assert validate({"preset": "train", name: None}, CATALOG) == validate({"preset": "train"}, CATALOG)
 
 
-def test_a_choice_that_began_with_a_preset_outlives_it():
-    stored = build_options(validate({"preset": "train"}, CATALOG), CATALOG)
-    selection = validate(stored, replace(CATALOG, presets={}))
-    assert (selection.cpu_millis, selection.gpu, selection.gpu_count) == (8000, "t4", 2)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -338,10 +302,6 @@ def test_only_no_gpu_is_a_choice_of_nothing(name: str, value: object, expected: 
 def test_without_bounds_amounts_are_left_to_the_spawner():
     selection = validate({"preset": "train"}, NOTHING_KNOWN)
     assert (selection.cpu_millis, selection.memory_bytes) == (None, None)
-
-
-def test_without_bounds_an_amount_is_refused():
-    assert codes({"cpu": 2}, NOTHING_KNOWN) == {"cpu": "unknown_field"}
 
 
 def test_options_are_written_in_the_contracts_notation():

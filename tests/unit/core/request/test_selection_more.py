@@ -9,7 +9,6 @@ import pytest
 from gpuspawner.core.catalog.model import Preset, find_lowest_limit
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import (
-    Selection,
     build_options,
     find_max_run_time_s,
     summarize_selection,
@@ -76,18 +75,6 @@ def test_a_default_that_is_too_long_becomes_the_longest_that_may_be(
     assert ("run_time" in codes({"gpu": gpu, "run_time": "9h"}, limited)) is (
         find_max_run_time_s(gpu, limited) is not None
     )
-
-
-def test_where_servers_run_on_no_run_time_can_be_chosen():
-    assert validate({"run_time": None}, CATALOG).run_time_s is None
-    assert codes({"run_time": "8h"}) == {"run_time": "unknown_field"}
-
-
-def test_a_run_time_is_written_in_the_contracts_notation():
-    selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
-    options = build_options(selection, TIMED)
-    assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · up to 2 hours 30 minutes")
-    assert "run_time" not in build_options(replace(selection, run_time_s=None), CATALOG)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +153,6 @@ def test_where_shared_memory_is_left_to_the_gpu_types_none_can_be_chosen(nothing
     assert codes({"shared_memory": "2G"}) == {"shared_memory": "unknown_field"}
 
 
-def test_shared_memory_is_written_in_the_contracts_notation():
-    selection = Selection(image="plain", cpu_millis=2000, memory_bytes=8 * GIB, shared_memory_bytes=2 * GIB)
-    assert build_options(selection, SHARING)["shared_memory"] == "2G"
-    assert summarize_selection(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB shared memory"
-    assert "shared_memory" not in build_options(replace(selection, shared_memory_bytes=None), SHARING)
-
-
 @pytest.mark.parametrize(
     ("options", "priority"),
     [
@@ -195,11 +175,6 @@ def test_a_priority_is_the_one_that_was_picked_or_the_first(options: dict[str, o
 )
 def test_a_priority_that_is_not_offered_is_refused(priority: object, code: str):
     assert codes({"priority": priority}, RANKED) == {"priority": code}
-
-
-def test_where_no_priority_is_offered_none_can_be_chosen():
-    assert validate({"priority": ""}, CATALOG).choices == {}
-    assert codes({"priority": "low"}) == {"priority": "unknown_choice"}
 
 
 def test_only_an_unusual_priority_is_in_the_summary():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import GPUType, UnitKind
-from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.availability import (
     UNKNOWN_AVAILABILITY,
@@ -68,12 +68,6 @@ def test_without_pods_what_is_free_is_unknown():
     assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(8000, 32 * GIB, 4),), share=SHARE)
 
 
-def test_a_type_without_nodes_has_none_and_that_is_known():
-    assert found(gpu=A100) == Availability(
-        total=0, healthy=0, free=0, largest=0, waiting=0, shapes=(), largest_shapes=()
-    )
-
-
 def test_slices_count_as_slices_beside_whole_cards():
     mixed = node("a", 2, "A100", allocatable={"cpu": 8000, "memory": GIB, "pods": 9, GPU: 2, MIG: 14})
     slices = found(mixed, gpu=SLICE, pods=(pod("1", "a", requests={MIG: 3}),))
@@ -96,15 +90,6 @@ def test_broken_units_are_there_but_not_healthy():
 def test_a_node_that_takes_no_servers_for_now_has_units_and_none_free(changes: dict[str, Any], healthy: int):
     one = found(node("a", 4, **changes))
     assert (one.total, one.healthy, one.free, one.largest, one.shapes) == (4, healthy, 0, 0, ())
-
-
-def test_a_node_reserved_for_others_does_not_count():
-    assert found(node("a", 4, taints=(TEAM,))).total == 0
-
-
-def test_a_taint_that_is_tolerated_reserves_nothing():
-    everyone = (Toleration(key="team", operator="Exists"),)
-    assert found(node("a", 4, taints=(TEAM,)), tolerations=everyone).free == 4
 
 
 def test_a_node_that_holds_as_many_pods_as_it_may_has_nothing_free():
@@ -133,12 +118,6 @@ def test_nodes_that_change_are_counted_anew():
         (one,) = count_availability([T4], inventory, cache=cache)
         totals.append((one.total, one.free, one.waiting))
     assert totals == [(4, 4, 0), (4, 4, 2), (0, 0, 2)]
-
-
-def test_shapes_show_what_goes_together():
-    small = {"cpu": 2000, "memory": 64 * GIB, "pods": 9, GPU: 1}
-    one = found(node("a", 4), node("b", allocatable=small), pods=(pod("1", "a", 2),))
-    assert one.shapes == (FreeShape(7000, 31 * GIB, 2), FreeShape(2000, 64 * GIB, 1))
 
 
 @pytest.mark.parametrize(
@@ -265,16 +244,6 @@ def test_devices_without_a_count_are_unknown_and_not_left_out():
     assert found(node("a", 4), replace(uncounted, uncounted=frozenset({MIG}))).free == 4
 
 
-def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_can_be_seen():
-    nodes = (node("a", 4), node("b", 4, "A100"))
-    elsewhere = [PodConstraints(node_selector={"pool": str(number)}) for number in range(12)]
-    others = tuple(pod(str(number), None, 1, constraints=each) for number, each in enumerate(elsewhere))
-    assert found(*nodes, pods=others).waiting == 0
-    wanted = PodConstraints(node_selector={PRODUCT: "T4"})
-    same = tuple(pod(f"t{number}", None, 1, constraints=wanted) for number in range(50))
-    assert found(*nodes, pods=(*same, *others)).waiting == 50
-
-
 def test_what_placeholders_hold_is_free_to_servers_of_higher_priority():
     pods = (
         pod("user", "a", 1),
@@ -285,22 +254,3 @@ def test_what_placeholders_hold_is_free_to_servers_of_higher_priority():
     counts = [found(node("a", 4), pods=pods, priority=priority) for priority in (None, -10, 0, 1)]
     assert [(each.free, each.largest, each.waiting) for each in counts] == [(1, 1, 5), (1, 1, 5), (3, 3, 1), (4, 4, 0)]
     assert counts[2].shapes == (FreeShape(7000, 31 * GIB, 3),)
-
-
-def test_counts_follow_placeholders_that_come_and_go():
-    occupancy, cache = Occupancy.build([node("a", 4)], [pod("user", "a", 1)]), AvailabilityCache()
-
-    def count() -> tuple[int | None, ...]:
-        kept, new = (
-            count_availability([T4], Inventory(occupancy=occupancy), priority=0, cache=each) for each in (cache, None)
-        )
-        assert kept == new
-        return kept[0].free, kept[0].waiting
-
-    counts = [count()]
-    for other in (pod("low", "a", 3, priority=-10), pod("more", "a", 1), pod("late", None, 1, priority=-1)):
-        occupancy.put_pod(other)
-        counts.append(count())
-    occupancy.remove_pod("s", "low")
-    counts.append(count())
-    assert counts == [(3, 0), (3, 0), (2, 0), (2, 0), (2, 0)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import Bounds, GPUType, UnitKind
-from gpuspawner.core.cluster.model import Node, Taint
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.availability import NodeShare, count_availability, suggest_amount
 
@@ -56,22 +56,6 @@ def test_a_node_that_is_smaller_than_what_is_kept_has_nothing_left():
     assert shares(node(cpu=100, memory=GIB // 4)) == [NodeShare(0, 0)]
 
 
-def test_of_unlike_nodes_the_smallest_share_is_on_each_of_them():
-    assert shares(node(), node("b", cpu=50_000, memory=2000 * GIB)) == [NodeShare(47_500 // 8, 950 * GIB // 8)]
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        pytest.param({"capacity": {GPU: 8}, "units": {GPU: 5}}, id="broken ones"),
-        pytest.param({"unschedulable": True}, id="a cordoned node"),
-        pytest.param({"ready": False}, id="a node that is not ready"),
-    ],
-)
-def test_what_passes_changes_no_share(facts: dict[str, Any]):
-    assert shares(node(**facts)) == shares(node())
-
-
 def test_whole_gpus_and_slices_beside_them_share_a_node_by_their_memory():
     both = node(units={GPU: 4, MIG: 8})  # 320 GiB and 80 GiB of GPU memory
     assert shares(both, gpus=(A100, SLICE)) == [
@@ -89,19 +73,6 @@ def test_where_a_size_is_unknown_all_units_count_alike():
 def test_a_type_that_combines_others_counts_no_unit_twice():
     any_of_them = replace(A100, slug="any", match={PRODUCT: ("A100", "T4")}, memory_bytes=None)
     assert shares(node(), gpus=(any_of_them, A100)) == shares(node(), gpus=(A100,)) * 2
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        pytest.param((), id="no node"),
-        pytest.param((node(product="T4"),), id="nodes of another type"),
-        pytest.param((node(units={}),), id="nodes without a GPU"),
-        pytest.param((node(taints=(Taint(key="team", effect="NoSchedule"),)),), id="nodes for others"),
-    ],
-)
-def test_a_type_without_nodes_has_no_share(nodes: tuple[Node, ...]):
-    assert shares(*nodes) == [None]
 
 
 def test_without_nodes_that_are_known_no_share_is():
