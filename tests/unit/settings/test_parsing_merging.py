@@ -25,12 +25,6 @@ def spoken(values: Any) -> Any:
     return {key: spoken(value) for key, value in values.items() if value is not None}
 
 
-def test_mappings_are_merged_and_everything_else_is_taken_whole():
-    lower = {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
-    assert merge_values(lower, {"a": {"y": [3]}, "c": 2, "d": {}}) == {"a": {"x": 1, "y": [3]}, "b": 1, "c": 2, "d": {}}
-    assert lower == {"a": {"x": 1, "y": [1, 2]}, "b": 1, "c": {"z": 1}}
-
-
 @given(VALUES, VALUES)
 def test_changes_over_what_was_before_make_what_is_after(before: Any, after: Any):
     assert spoken(merge_values(before, diff_values(before, after))) == spoken(after)

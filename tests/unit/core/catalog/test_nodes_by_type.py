@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, may_have_units
-from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement, Taint, Toleration
+from gpuspawner.core.catalog.nodes_by_type import TypeNodes, group_nodes_by_type
+from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement, Taint
 from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
 
@@ -33,30 +33,6 @@ def names(gpu: GPUType, *nodes: Node, **options: Any) -> list[str]:
     return sorted(each.name for each in found.list_nodes())
 
 
-def test_a_type_has_the_nodes_with_its_labels_and_its_resource():
-    nodes = (node("a"), node("b", "A100"), node("c", gpus=0), node("d", allocatable={}))
-    assert names(T4, *nodes) == ["a", "d"]
-
-
-def test_its_nodes_are_those_that_are_there_now():
-    occupancy = Occupancy.build([node("a"), node("b"), node("c", gpus=0)], ())
-
-    def there() -> list[str]:
-        (found,) = group_nodes_by_type([T4], occupancy.node_groups)
-        return sorted(each.name for each in found.list_nodes())
-
-    assert there() == ["a", "b"]
-    occupancy.put_node(node("c"))
-    assert there() == ["a", "b", "c"]
-    occupancy.remove_node("a")
-    assert there() == ["b", "c"]
-
-
-def test_each_type_gets_its_own():
-    found = group_nodes_by_type([A100, T4], Occupancy.build((node("a"), node("b", "A100")), ()).node_groups)
-    assert [[each.name for each in one.list_nodes()] for one in found] == [["b"], ["a"]]
-
-
 def test_any_of_several_types_has_the_nodes_of_all():
     either = replace(T4, slug="any", match={}, members=(T4, A100))
     assert names(either, node("a"), node("b", "A100"), node("c", "L4")) == ["a", "b"]
@@ -65,21 +41,6 @@ def test_any_of_several_types_has_the_nodes_of_all():
 def test_a_node_reserved_for_others_is_none_of_them():
     (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,)),), ()).node_groups)
     assert (list(found.list_nodes()), found.has_reserved_nodes()) == ([], True)
-
-
-def test_a_taint_may_be_tolerated_by_the_type_or_by_every_server():
-    reserved = node("a", taints=(TEAM,))
-    everyone = (Toleration(key="team", operator="Exists"),)
-    assert names(T4, reserved, tolerations=everyone) == ["a"]
-    assert names(replace(T4, tolerations=everyone), reserved) == ["a"]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"unschedulable": True}, {"taints": (Taint(key="node.kubernetes.io/not-ready", effect="NoExecute"),)}]
-)
-def test_a_node_that_takes_no_servers_for_now_is_there_but_not_open(changes: dict[str, Any]):
-    found = stock(T4, node("a", **changes))
-    assert (len(found.pools), found.open) == (1, ())
 
 
 def test_pools_can_differ_in_more_than_the_types_labels():
@@ -115,17 +76,8 @@ def test_while_a_type_has_no_node_its_labels_say_who_asks_for_it(selector: dict[
     assert found.is_requested_by(PodConstraints(node_selector=selector)) is expected
 
 
-def test_units_that_do_not_work_are_units():
-    assert count_units(node("a", allocatable={GPU: 1}), GPU) == 4
-
-
 def test_a_node_that_may_have_units_is_one_of_them():
     bare: dict[str, Any] = {"allocatable": {}, "capacity": {}, "uncounted": frozenset({GPU})}
     assert names(T4, node("a", **bare), node("b", allocatable={}, capacity={})) == ["a"]
     (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,), **bare),), ()).node_groups)
     assert found.has_reserved_nodes()
-
-
-def test_devices_without_a_count_may_be_on_a_node():
-    nodes = (node("a"), node("a", gpus=0), node("a", gpus=0, uncounted=frozenset({GPU})))
-    assert [may_have_units(each, GPU) for each in nodes] == [True, False, True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_model import GPUTypeRule, Person, Policy, Rule, normalize_group
+from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
 from tests.unit.core.policies import pool
 
 
@@ -14,28 +14,6 @@ from tests.unit.core.policies import pool
 )
 def test_an_image_may_be_used_where_it_is_named_or_none_is(images: tuple[str, ...] | None, has: bool):
     assert Rule(images=images).allows_image("torch") is has
-
-
-@pytest.mark.parametrize(
-    ("gpus", "expected"),
-    [
-        (None, GPUTypeRule()),
-        ({}, None),
-        ({"a100": GPUTypeRule()}, None),
-        ({"*": GPUTypeRule(max_gpus=2)}, GPUTypeRule(max_gpus=2)),
-        ({"t4": GPUTypeRule(max_gpus=1), "*": GPUTypeRule(max_gpus=2)}, GPUTypeRule(max_gpus=1)),
-        ({"t4": GPUTypeRule(), "*": GPUTypeRule(max_gpus=2)}, GPUTypeRule()),
-    ],
-)
-def test_a_star_stands_for_the_types_that_are_not_named(
-    gpus: dict[str, GPUTypeRule] | None, expected: GPUTypeRule | None
-):
-    assert Rule(gpus=gpus).find_type_rule("t4") == expected
-
-
-@pytest.mark.parametrize(("gpus", "has"), [({"*"}, True), ({"a100"}, True), ({"h100"}, False)])
-def test_a_pool_has_a_type_by_any_of_its_slugs(gpus: set[str], has: bool):
-    assert pool(gpus=frozenset(gpus)).covers_any(("either", "t4", "a100")) is has
 
 
 @pytest.mark.parametrize(

@@ -214,15 +214,10 @@ SHORT = {"gpus": {"t4": LIMITED_T4, "a100": A100, "either": replace(EITHER, memb
     ("rule", "slug", "longest_s"),
     [
         (Rule(), "t4", 4 * HOUR_S),
-        (Rule(), "a100", None),
-        (Rule(), None, None),
         (Rule(max_runtime_s=HOUR_S), "t4", HOUR_S),
-        (Rule(max_runtime_s=HOUR_S), None, HOUR_S),
         (Rule(max_runtime_s=9 * HOUR_S), "t4", 4 * HOUR_S),
         (Rule(max_runtime_s=UNLIMITED), "t4", 4 * HOUR_S),
-        (Rule(max_runtime_s=UNLIMITED), "a100", None),
         (Rule(gpus={"a100": GPUTypeRule(max_runtime_s=60)}), "a100", 60),
-        (Rule(gpus={"a100": GPUTypeRule(max_runtime_s=60), "either": GPUTypeRule()}), "either", 60),
         (Rule(gpus={"*": GPUTypeRule(max_runtime_s=UNLIMITED)}, max_runtime_s=60), "a100", 60),
     ],
 )

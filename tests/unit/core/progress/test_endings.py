@@ -212,11 +212,6 @@ def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, c
     assert explain_removal(deleted, (), is_node_lost=is_node_lost) == found
 
 
-def test_a_pod_that_ended_by_itself_is_over():
-    found = find_ending(pod(phase="Succeeded"), ())
-    assert found.failure.code == "crashed"
-
-
 HOOK_FAILED = event("kubelet", "FailedPostStartHook", "PostStartHook failed")
 
 

@@ -107,15 +107,6 @@ def test_a_server_without_a_gpu_waits_in_words_of_its_own():
     assert told(FULL, gpu_name="").sentence == "Waiting for a free device: 2 nodes don't have enough free."
 
 
-def test_several_gpus_are_counted():
-    assert told(pod=pod(gpus=4)).sentence == "Waiting for 4 × A100: 2 nodes don't have enough free."
-
-
-def test_that_no_node_is_free_is_no_alarm_in_the_beginning():
-    found = told(is_early=True)
-    assert (found.sentence, found.is_alarm) == ("Looking for a node with 1 × A100 free.", False)
-
-
 def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
     unschedulable = {"PodScheduled": {"status": "False", "reason": "Unschedulable", "message": FULL}}
     found = told("0/5 nodes are available: 5 Insuffic", pod=pod(conditions=unschedulable))
@@ -335,11 +326,6 @@ def test_the_reason_why_no_node_is_added_is_shown(message: str, sentence: str):
     text = f"pod didn't trigger scale-up: {message}"
     found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", text)])
     assert found.sentence == f"Waiting for 1 × A100: 2 nodes don't have enough free. {sentence}"
-
-
-def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
-    found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", "3 Insufficient nvidia.com/gpu")])
-    assert found.sentence == "Waiting for 1 × A100: 2 nodes don't have enough free."
 
 
 @pytest.mark.parametrize(
