@@ -84,11 +84,6 @@ def test_settings_of_a_base_class_are_settings(tmp_path: Path):
     assert "hub.config.KubeSpawner.gpus.T4" in [each.path for each in find_setting_errors(values)]
 
 
-def test_a_path_below_a_parent_charts_key_begins_with_it(tmp_path: Path):
-    values = written(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 0}}}}}")
-    assert [each.path for each in find_setting_errors(values)] == ["jupyterhub.hub.config.GPUSpawner.cpu.max"]
-
-
 def test_files_in_the_hubs_pod_are_not_read_here(tmp_path: Path):
     assert list(find_setting_errors(written(tmp_path, section("settings_files: [/nowhere]")))) == []
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.settings_errors import find_broken_sections
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, told, written
 
@@ -42,7 +41,3 @@ def test_what_the_chart_stumbles_over_is_an_error(beside: str, path: str, tmp_pa
     assert [(each.path, each.code, each.place is not None and each.place.line > 4) for each in found] == [
         (path, "wrong_type", True)
     ]
-
-
-def test_right_values_are_left_alone(tmp_path: Path):
-    assert list(find_broken_sections(written(tmp_path, RIGHT))) == []

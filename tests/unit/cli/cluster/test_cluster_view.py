@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,30 +74,6 @@ async def test_the_hubs_account_is_the_one_of_the_chart_or_of_the_values(parsed:
     server.bodies["/api/v1/namespaces/jhub/serviceaccounts/mine"] = "{}"
     values = {"hub": {"serviceAccount": {"name": "mine"}}}
     assert (await view_cluster_once(parsed("--as-hub", values=values))).cluster.account == "jhub:mine"
-
-
-async def test_settings_of_a_base_class_are_settings(parsed: Parsed):
-    config = {
-        "KubeSpawner": {"gpus": {"big": {"resource": "amd.com/gpu", "max_count": 2}}, "discover_gpus": True},
-        "GPUSpawner": {"discover_gpus": False},
-    }
-    seen = await view_cluster_once(parsed(values={"hub": {"config": config}}))
-    assert list(seen.catalog.gpus) == ["big"]
-
-
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
-        ({"hub": {"config": {"GPUSpawner": ["cpu"]}}}, "hub.config.GPUSpawner"),
-        ({"j": {"hub": {"config": {"GPUSpawner": "cpu"}}}}, "j.hub.config.GPUSpawner"),
-        ({"hub": {"config": {"Spawner": 3}}}, "hub.config.Spawner"),
-        ({"hub": {"config": 3}}, "hub.config"),
-    ],
-)
-async def test_a_section_that_is_no_mapping_is_no_empty_one(parsed: Parsed, values: dict[str, Any], field: str):
-    with pytest.raises(SettingsError) as refused:
-        await view_cluster_once(parsed(values=values))
-    assert refused.value.field == field
 
 
 async def test_values_below_a_parent_charts_key_are_the_charts(parsed: Parsed, server: WatchServer):

@@ -35,16 +35,6 @@ def test_the_shipped_roles_are_read_part_by_part():
 
 
 @pytest.mark.parametrize("has_user_namespaces", [False, True])
-def test_a_role_in_a_namespace_of_the_cluster_stays_there(has_user_namespaces: bool):
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
-    metadata = {"name": "gpuspawner-x-jupyterhub", "namespace": "kube-system"}
-    role = {"kind": "Role", "metadata": metadata, "rules": [rule]}
-    (grant,) = build_role_grants([role], account=HUB, namespace="jhub", has_user_namespaces=has_user_namespaces)
-    assert [*grant.manifests] == [{**role, "metadata": {**metadata, "name": "gpuspawner-x-hubs"}}]
-    assert grant.rights == (Permission("get", "configmaps", "", "kube-system"),)
-
-
-@pytest.mark.parametrize("has_user_namespaces", [False, True])
 def test_manifests_are_the_file_with_the_hubs_namespace_in_each_name(has_user_namespaces: bool):
     text = (data_dir("helm-values") / "rbac.yaml").read_text()
     hub = ServiceAccount("lab", "hub")

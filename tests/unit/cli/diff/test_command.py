@@ -129,13 +129,6 @@ def test_a_wrong_file_is_named(
     assert (result, out, message in error) == (status, "", True)
 
 
-def test_a_missing_file_is_named(files: list[str], capsys: pytest.CaptureFixture[str]):
-    assert run(files[0], "/no/such.yaml", capsys=capsys)[::2] == (
-        3,
-        "gpuspawner diff: /no/such.yaml: No such file or directory\n",
-    )
-
-
 def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
         main(["diff", "-", "-"])

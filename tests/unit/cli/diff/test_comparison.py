@@ -253,12 +253,6 @@ def test_presets_and_the_form_are_the_choices_of_settings(diff: Diff):
             ],
             id="a preset",
         ),
-        pytest.param(
-            _set("gpus", "t4", "start_timeout", value=700),
-            FORM.format("cpu", "t4"),
-            ["KubeSpawner.start_timeout 300 → 700"],
-            id="a start timeout",
-        ),
     ],
 )
 def test_a_change_of_settings_differs_where_it_matters(edit: Edit, choice: str, differences: list[str], diff: Diff):

@@ -33,10 +33,6 @@ def test_it_is_said_of_each_shipped_part_what_is_lost_without_it():
     assert {grant.part for grant in GRANTS} == read_losses().keys()
 
 
-def test_nothing_is_missing_of_a_hub_with_all_of_it():
-    assert codes(check_missing_rights, hub()) == []
-
-
 @pytest.mark.parametrize(
     ("lost", "more", "expected"),
     [

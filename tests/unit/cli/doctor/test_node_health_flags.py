@@ -15,10 +15,6 @@ from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type
 TAINT = (Taint(key="team", value="x", effect="NoSchedule"),)
 
 
-def test_nothing_is_the_matter_with_a_good_node():
-    assert codes(check_hub_flags, facts()) == []
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

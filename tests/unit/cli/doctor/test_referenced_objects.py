@@ -131,11 +131,6 @@ def queued(read: dict[ObjectKind, Any], **gpu: Any) -> ClusterFacts:
             id="another namespace",
         ),
         pytest.param(
-            kueue(cluster_queue("t4", namespaceSelector=None)),
-            [("fault", "queue-excludes-namespace", ("cq",))],
-            id="no namespace",
-        ),
-        pytest.param(
             kueue(cluster_queue("t4", resources=("cpu", GPU))),
             [("fault", "queue-uncovered", ("cq", "t4"))],
             id="no quota for memory",
@@ -146,20 +141,9 @@ def queued(read: dict[ObjectKind, Any], **gpu: Any) -> ClusterFacts:
             id="labels of another type",
         ),
         pytest.param(
-            kueue(cluster_queue("any", "a10"), flavors=(flavor("any"), A10_FLAVOR)),
-            [("fault", "queue-flavor-mismatch", ("cq", "t4"))],
-            id="labels that only another flavor has",
-        ),
-        pytest.param(kueue(cluster_queue("any"), flavors=(flavor("any"),)), [], id="no labels"),
-        pytest.param(
             kueue(cluster_queue("t4"), flavors=(flavor("t4", nodeTaints=[SPOT]),)),
             [("fault", "queue-flavor-mismatch", ("cq", "t4"))],
             id="a taint",
-        ),
-        pytest.param(
-            kueue(cluster_queue("t4"), flavors=(flavor("t4", nodeTaints=[SPOT], tolerations=[SPOT]),)),
-            [],
-            id="a taint that the flavor tolerates",
         ),
         pytest.param(
             kueue(cluster_queue("t4", gpus=0)), [("fault", "queue-quota-small", ("cq", "t4"))], id="no GPU in the quota"
@@ -169,7 +153,6 @@ def queued(read: dict[ObjectKind, Any], **gpu: Any) -> ClusterFacts:
             [("warning", "queue-quota-small", ("cq", "t4"))],
             id="few GPUs",
         ),
-        pytest.param(kueue(cluster_queue("t4", gpus=2, cohortName="all")), [], id="the rest may be borrowed"),
         pytest.param(
             kueue(cluster_queue("pool"), flavors=(flavor("pool", {"pool": "batch"}),), DEPLOYMENTS=()),
             [("warning", "queue-flavor-empty", ("pool", "t4"))],

@@ -44,10 +44,8 @@ VALUES = settings(
             1,
             "Refused (preset_not_allowed): You don't have access to the preset Staff",
         ),
-        (["--preset", "small", "--memory", "64G"], 1, "Not valid: memory: "),
-        (["--preset", "smal"], 1, "Not valid: preset: "),
     ],
-    ids=["user", "group", "other", "field", "no_preset"],
+    ids=["user", "group", "other"],
 )
 async def test_a_preset_is_explained_for_a_person(call: Call, arguments: list[str], code: int, words: str):
     found, output = await call(*arguments)

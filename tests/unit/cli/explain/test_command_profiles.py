@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from gpuspawner.cli.explain import command
-from gpuspawner.cli.main import main
 from tests.unit.cli.conftest import Call
 from tests.unit.kube.watch_server import WatchServer
 
@@ -143,15 +141,6 @@ async def test_the_policy_holds_for_profiles(call: Call, policy: dict[str, Any],
     assert (code, "Policy: not checked" in output) == (0, True), output
 
 
-async def test_a_refused_profile_says_what_the_cluster_alone_says(call: Call):
-    arguments = ("--profile", "one", "--user", "ada", "--output", "json")
-    code, output = await call(*arguments, values=limited(policy=BY_GROUP))
-    document = json.loads(output)
-    assert (code, document["outcome"], document["verdict"]["outcome"]) == (1, "refused", "now")
-    (problem,) = document["policy"]["refused"]
-    assert (problem["field"], problem["code"]) == ("gpu", "gpu_not_allowed")
-
-
 @pytest.mark.parametrize(
     ("arguments", "summary"),
     [
@@ -174,36 +163,6 @@ async def test_a_choice_has_either_a_profile_or_fields(call: Call, capsys: pytes
     with pytest.raises(SystemExit) as ended:
         await call("--profile", "one", "--gpu", "a100-80gb", values=limited(cpu={"max": 8}))
     assert (ended.value.code, "exclude each other" in capsys.readouterr().err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--option", "size=large"],
-        ["--profile", "one", "--option", "large"],
-        ["--user-options", "{}", "--profile", "one"],
-        ["--group", "physics"],
-    ],
-    ids=["option", "no_name", "options", "group"],
-)
-def test_a_wrong_call_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main(["explain", *arguments])
-    assert (ended.value.code, "gpuspawner explain: error: " in capsys.readouterr().err) == (2, True)
-
-
-async def test_the_pod_is_kubespawners_with_what_it_asks_for_in_annotations(call: Call):
-    _, output = await call("--profile", "one", "--manifest", "--output", "json")
-    pod = json.loads(output)["manifest"]
-    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-    assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": A100}
-    own = {key: value for key, value in pod["metadata"]["annotations"].items() if "gpuspawner" in key}
-    assert {key.rpartition("/")[2]: value for key, value in own.items()} == {
-        "summary": "One GPU · 1 × A100 80 GB",
-        "gpu": "a100-80gb",
-        "gpu-name": "A100 80 GB",
-        "gpu-count": "1",
-    }
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,6 @@ async def test_any_json_is_answered(parsed: Parsed, options: object):
     assert (await explained(parsed, options)).outcome in ("now", "refused")
 
 
-async def test_without_the_nodes_it_is_unknown_and_not_refused(parsed: Parsed, server: WatchServer):
-    server.denied = {("list", "nodes")}
-    found = await explained(parsed, ONE)
-    assert (found.outcome, found.nodes) == ("unknown", ())
-    assert found.verdict is not None
-    assert found.verdict.reason == "The hub may not list the cluster's nodes."
-
-
 async def test_without_the_pods_it_is_unknown(parsed: Parsed, server: WatchServer):
     server.denied = {("list", "pods")}
     found = await explained(parsed, ONE)

@@ -27,16 +27,6 @@ def test_nodes_stand_in_groups_those_that_take_the_pod_first_then_the_largest():
     ]
 
 
-def test_without_the_pods_that_are_there_no_node_is_said_to_take_it():
-    (group,) = group_nodes(POD, known(Node(name="free", allocatable=AMOUNTS), pods_known=False))
-    assert group == {
-        "number": 1,
-        "names": ["free"],
-        "answer": "unknown",
-        "why": ["not known: pods that are there cannot be read"],
-    }
-
-
 @pytest.mark.parametrize("reason", Reason)
 def test_there_are_words_for_every_reason(reason: Reason):
     assert _OBSTACLE_TEXTS[reason]

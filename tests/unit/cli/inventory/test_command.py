@@ -5,14 +5,11 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
 
 from gpuspawner.cli.inventory import command
-from gpuspawner.cli.main import main
-from tests.unit.cli.conftest import Call, gpu_node, gpu_pod, settings, written_kubeconfig
+from tests.unit.cli.conftest import Call, gpu_node, gpu_pod, settings
 from tests.unit.kube.watch_server import NODES, PODS, REVIEWS, WatchServer
 
 COMMAND = command
@@ -50,22 +47,6 @@ async def test_whether_there_are_devices_of_dra_drivers_is_unknown_without_slice
     assert "Whether DRA drivers have devices on the nodes cannot be told" in (await call())[1]
 
 
-async def test_a_server_gets_at_most_one_share_however_many_are_free(call: Call, server: WatchServer):
-    shared = gpu_node("gpu-1")
-    shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = "4"
-    server.put(NODES, shared)
-    _, told = await call("--output", "json")
-    (found,) = json.loads(told)["gpu_types"]
-    assert (found["unit"], found["free"], found["largest_free"]) == ("shared", 3, 1)
-
-
-async def test_json_and_yaml_say_the_same(call: Call):
-    _, as_json = await call("--output", "json", "--nodes")
-    _, as_yaml = await call("--output", "yaml", "--nodes")
-    assert json.loads(as_json) == yaml.safe_load(as_yaml)
-    assert json.loads(as_json)["nodes"][0]["gpus"][0]["free"] == 3
-
-
 async def test_what_may_not_be_read_is_unknown_with_the_reason(call: Call, server: WatchServer):
     server.denied = {("list", "pods")}
     code, told = await call()
@@ -76,12 +57,6 @@ async def test_what_may_not_be_read_is_unknown_with_the_reason(call: Call, serve
     found = json.loads(told)
     assert (code, found["unknown"]) == (3, ["The hub may not list the cluster's nodes."])
     assert found["gpu_types"][0]["total"] is None
-
-
-async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
-    call.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
-    code, told = await call()
-    assert (code, "? The Kubernetes API server cannot be reached." in told) == (3, True)
 
 
 async def test_unknown_numbers_are_marked_as_unknown(call: Call, server: WatchServer):
@@ -132,9 +107,3 @@ async def test_settings_that_only_a_hub_can_read_are_named(call: Call, parent: b
     code, told = await call("--output", "json", values={"jupyterhub": values} if parent else values)
     assert (code, json.loads(told)["unknown"]) == (0, [])
     assert call.notes.getvalue().startswith("note: Settings in files on the hub are not read (settings_files)")
-
-
-def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["inventory", "--help"])
-    assert "gpuspawner inventory -f values.yaml" in capsys.readouterr().out

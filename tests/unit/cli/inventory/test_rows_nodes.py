@@ -75,11 +75,6 @@ async def test_a_plugin_that_is_not_there_leaves_the_number_unknown(parsed: Pars
     assert (gpus["types"], gpus["total"], gpus["free"]) == (["big"], None, None)
 
 
-async def test_without_pods_what_is_free_is_unknown(parsed: Parsed, server: WatchServer):
-    server.denied = {("list", "pods")}
-    assert next(format_node_cells((await rows(parsed))["gpu-1"]))[3:5] == ("?", "4")
-
-
 async def test_nodes_that_cannot_be_read_are_not_none(parsed: Parsed, server: WatchServer):
     server.denied = {("list", "nodes")}
     assert describe_nodes(await view_cluster_once(parsed())) is None

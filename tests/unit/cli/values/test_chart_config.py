@@ -98,14 +98,6 @@ def test_omitted_values_have_an_order():
     ]
 
 
-def test_what_null_has_taken_away_is_not_named_as_left_out():
-    values = {
-        "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},
-        "scheduling": {"userScheduler": {"enabled": None}},
-    }
-    assert list(list_omissions(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
-
-
 @pytest.mark.parametrize(
     ("how", "required", "preferred"),
     [
@@ -205,18 +197,6 @@ def test_values_that_are_not_carried_over_are_named():
         "Python is not run (hub.extraConfig): what it sets, and its hooks, are left out.",
         "The hub starts servers with kube, which is not asked here.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({"singleuser": {"image": {"name": "a/b"}}}, "singleuser.image.name"),
-        ({"imagePullSecret": {"create": True}}, "imagePullSecret"),
-        ({"debug": {"enabled": True}}, "debug.enabled"),
-    ],
-)
-def test_what_the_chart_adds_of_its_own_is_named(values: dict[str, Any], named: str):
-    assert [named in each for each in {*list_omissions(values)} - {*list_omissions({})}] == [True]
 
 
 def test_nothing_else_is_named_where_all_is_carried_over():

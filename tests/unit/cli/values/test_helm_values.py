@@ -81,11 +81,6 @@ def test_values_below_a_parent_charts_key_are_found(text: str, root: tuple[str, 
     assert load_values(files(tmp_path, text)).root == root
 
 
-def test_settings_below_a_parent_charts_key_are_the_settings(tmp_path: Path):
-    values = load_values(files(tmp_path, "jupyterhub: {hub: {config: {GPUSpawner: {cpu: {max: 4}}}}}"))
-    assert (values.settings, values.chart["hub"] is not None) == ({"cpu": {"max": 4}}, True)
-
-
 @pytest.mark.parametrize(
     ("text", "place", "told"),
     [

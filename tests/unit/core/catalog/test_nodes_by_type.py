@@ -7,7 +7,7 @@ import pytest
 
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, group_nodes_by_type
-from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement, Taint
+from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement
 from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
 
@@ -15,7 +15,6 @@ GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)})
 A100 = replace(T4, slug="a100", match={PRODUCT: ("A100",)})
-TEAM = Taint(key="team", effect="NoSchedule")
 
 
 def node(name: str, product: str = "T4", gpus: int = 4, **changes: Any) -> Node:
@@ -36,11 +35,6 @@ def names(gpu: GPUType, *nodes: Node, **options: Any) -> list[str]:
 def test_any_of_several_types_has_the_nodes_of_all():
     either = replace(T4, slug="any", match={}, members=(T4, A100))
     assert names(either, node("a"), node("b", "A100"), node("c", "L4")) == ["a", "b"]
-
-
-def test_a_node_reserved_for_others_is_none_of_them():
-    (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,)),), ()).node_groups)
-    assert (list(found.list_nodes()), found.has_reserved_nodes()) == ([], True)
 
 
 def test_pools_can_differ_in_more_than_the_types_labels():
@@ -74,10 +68,3 @@ def test_a_pod_asks_for_a_type_when_one_of_its_nodes_would_do(constraints: PodCo
 def test_while_a_type_has_no_node_its_labels_say_who_asks_for_it(selector: dict[str, str], expected: bool):
     (found,) = group_nodes_by_type([T4], Occupancy.build((), ()).node_groups)
     assert found.is_requested_by(PodConstraints(node_selector=selector)) is expected
-
-
-def test_a_node_that_may_have_units_is_one_of_them():
-    bare: dict[str, Any] = {"allocatable": {}, "capacity": {}, "uncounted": frozenset({GPU})}
-    assert names(T4, node("a", **bare), node("b", allocatable={}, capacity={})) == ["a"]
-    (found,) = group_nodes_by_type([T4], Occupancy.build((node("a", taints=(TEAM,), **bare),), ()).node_groups)
-    assert found.has_reserved_nodes()

@@ -16,7 +16,6 @@ from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import (
     Selection,
     build_options,
-    find_image,
     is_given,
     summarize_selection,
     validate,
@@ -207,14 +206,6 @@ def test_a_flood_of_unknown_fields_is_refused_at_once(name: str):
     assert time.process_time() - read < 5 * (read - began)
 
 
-@pytest.mark.parametrize("none", [None, ""])
-def test_an_image_may_be_named_by_its_reference(none: object):
-    selection = validate({"custom_image": OWN, "image": none}, CATALOG)
-    assert (selection.image, selection.custom_image) == ("", OWN)
-    assert find_image(selection, CATALOG) == Image(slug="", display_name=OWN, image=OWN)
-    assert summarize_selection(selection, CATALOG) == f"{OWN} · 2 CPUs · 8 GiB"
-
-
 def test_the_contents_of_a_custom_image_are_unknown_and_refuse_no_gpu():
     assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOG).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
 
@@ -278,11 +269,6 @@ def test_a_preset_stands_for_its_options_and_fields_beside_it_override_it(
     beside: dict[str, object], changes: dict[str, Any]
 ):
     assert validate({"preset": "train", **beside}, CATALOG) == replace(TRAIN, **changes)
-
-
-@pytest.mark.parametrize("name", ["image", "cpu", "memory", "gpu_count"])
-def test_null_beside_a_preset_is_not_given(name: str):
-    assert validate({"preset": "train", name: None}, CATALOG) == validate({"preset": "train"}, CATALOG)
 
 
 @pytest.mark.parametrize(
