@@ -46,6 +46,13 @@ async def test_the_hub_is_known_by_its_pod_and_its_account_by_that(server: Watch
     assert (facts.account, bool(facts.grants)) == (ServiceAccount("jhub", "own"), True)
 
 
+async def test_of_several_pods_the_one_that_runs_tells_the_account(server: WatchServer, parsed: Parsed):
+    for name, phase in (("hub-1", "Failed"), ("hub-2", "Pending"), ("hub-3", "Running")):
+        server.put(HUB_PODS, named(name, spec={"serviceAccountName": f"of-{name}"}, status={"phase": phase}))
+    facts, _ = await read(parsed)
+    assert facts.account == ServiceAccount("jhub", "of-hub-3")
+
+
 @pytest.mark.parametrize(
     ("values", "account", "expected"),
     [

@@ -98,6 +98,14 @@ def test_omitted_values_have_an_order():
     ]
 
 
+def test_what_null_has_taken_away_is_not_named_as_left_out():
+    values = {
+        "singleuser": {"storage": {"type": None}, "cloudMetadata": {"blockWithIptables": None}},
+        "scheduling": {"userScheduler": {"enabled": None}},
+    }
+    assert list(list_omissions(values)) == ["Addresses, tokens and labels are left out that only a running hub knows."]
+
+
 @pytest.mark.parametrize(
     ("how", "required", "preferred"),
     [

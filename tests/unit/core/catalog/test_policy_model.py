@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
-from tests.unit.core.policies import pool
+from gpuspawner.core.catalog.policy_model import Person, Rule, normalize_group
 
 
 @pytest.mark.parametrize(
@@ -14,18 +13,6 @@ from tests.unit.core.policies import pool
 )
 def test_an_image_may_be_used_where_it_is_named_or_none_is(images: tuple[str, ...] | None, has: bool):
     assert Rule(images=images).allows_image("torch") is has
-
-
-@pytest.mark.parametrize(
-    ("policy", "asks"),
-    [
-        (Policy(default=Rule(max_gpus=1), users={"ada": Rule()}), False),
-        (Policy(groups={"ml": Rule()}), True),
-        (Policy(pools={"physics": pool()}), True),
-    ],
-)
-def test_groups_are_asked_for_only_where_something_depends_on_them(policy: Policy, asks: bool):
-    assert policy.depends_on_groups is asks
 
 
 def test_groups_are_compared_without_case_and_however_accents_are_kept():
