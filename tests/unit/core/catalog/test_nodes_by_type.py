@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.catalog.nodes_by_type import TypeNodes, group_nodes_by_type
+from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
 from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement
-from gpuspawner.core.cluster.node_groups import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
 
 GPU = "nvidia.com/gpu"
@@ -22,11 +21,6 @@ def node(name: str, product: str = "T4", gpus: int = 4, **changes: Any) -> Node:
     return replace(Node(name=name, labels=labels, capacity={GPU: gpus}, allocatable={GPU: gpus}), **changes)
 
 
-def stock(gpu: GPUType, *nodes: Node, **options: Any) -> TypeNodes:
-    (found,) = group_nodes_by_type([gpu], Occupancy.build(nodes, ()).node_groups, **options)
-    return found
-
-
 def names(gpu: GPUType, *nodes: Node, **options: Any) -> list[str]:
     (found,) = group_nodes_by_type([gpu], Occupancy.build(nodes, ()).node_groups, **options)
     return sorted(each.name for each in found.list_nodes())
@@ -35,11 +29,6 @@ def names(gpu: GPUType, *nodes: Node, **options: Any) -> list[str]:
 def test_any_of_several_types_has_the_nodes_of_all():
     either = replace(T4, slug="any", match={}, members=(T4, A100))
     assert names(either, node("a"), node("b", "A100"), node("c", "L4")) == ["a", "b"]
-
-
-def test_pools_can_differ_in_more_than_the_types_labels():
-    found = stock(T4, node("a"), node("b"), layout=NodeGrouping(values=("zone",)))
-    assert len(found.pools) == 2
 
 
 @pytest.mark.parametrize(

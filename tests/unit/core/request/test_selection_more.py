@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.model import Preset, find_lowest_limit
+from gpuspawner.core.catalog.model import Preset
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import (
     build_options,
-    find_max_run_time_s,
     summarize_selection,
     validate,
 )
@@ -52,29 +51,6 @@ def test_a_run_time_that_is_not_offered_is_refused_with_what_is(run_time: object
     with pytest.raises(SelectionError) as caught:
         validate({"run_time": run_time}, TIMED)
     assert [(each.field, each.code, each.message) for each in caught.value.problems] == [("run_time", code, message)]
-
-
-@pytest.mark.parametrize(
-    ("longest_s", "of_type_s", "gpu", "run_time_s"),
-    [
-        (None, 4 * 3600, "t4", 4 * 3600),
-        (None, 4 * 3600, None, 8 * 3600),
-        (None, 100 * 60, "t4", 90 * 60),
-        (2 * 3600, 4 * 3600, "t4", 2 * 3600),
-        (2 * 3600, None, None, 2 * 3600),
-        (60, None, None, None),
-    ],
-)
-def test_a_default_that_is_too_long_becomes_the_longest_that_may_be(
-    longest_s: int | None, of_type_s: int | None, gpu: str | None, run_time_s: int | None
-):
-    gpus = {slug: replace(each, max_runtime_s=of_type_s) for slug, each in TIMED.gpus.items()}
-    limited = replace(TIMED, gpus=gpus, max_runtime_s=longest_s)
-    assert find_max_run_time_s(gpu, limited) == find_lowest_limit(longest_s, of_type_s if gpu else None)
-    assert validate({"gpu": gpu}, limited).run_time_s == run_time_s
-    assert ("run_time" in codes({"gpu": gpu, "run_time": "9h"}, limited)) is (
-        find_max_run_time_s(gpu, limited) is not None
-    )
 
 
 @pytest.mark.parametrize(
