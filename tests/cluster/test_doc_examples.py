@@ -77,7 +77,8 @@ def test_what_an_example_names_is_offered_and_starts_on_its_nodes(
         assert trial.preset_outcomes(page) == {
             slug: trial.starts(str(choice.get("gpu", ""))) for slug, choice in trial.presets().items()
         }
-        trial.check_places()
+        if page.has_fields:  # test_profiles.py starts profiles
+            trial.check_places()
 
 
 @pytest.fixture(scope="module")

@@ -138,8 +138,6 @@ class Trial:
 
     def _choice(self, page: Page, gpu: str | None) -> dict[str, object]:
         """Return what a user sends to have a server with a GPU type, or one without a GPU."""
-        if not page.has_fields:
-            return {}  # the default profile
         number = {} if gpu is None else {"gpu_count": self.cloud.types[gpu].count}
         return {"image": image_for(page, gpu), "gpu": gpu, **number}
 
