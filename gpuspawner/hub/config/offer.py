@@ -269,7 +269,7 @@ class OfferFactory:
         :param raw: the settings by key, as loaded from YAML.
         :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
         """
-        key = make_settings_key(raw)
+        key = make_value_key(raw)
         if key not in self._settings:
             with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
                 self._settings[key] = self._validate(raw)
@@ -367,17 +367,16 @@ class OfferFactory:
         )
 
 
-def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
-    """Return a cache key for settings; different settings have different keys.
+def make_value_key(value: Any) -> bytes | str:
+    """Return a cache key for a value of a trait, such as the settings; different values have different keys.
 
     The keys differ even for ``True`` and ``1``, which Python considers equal.
 
-    :param raw: the settings by key, as loaded from YAML.
+    :param value: the value, as loaded from YAML or set by a Python configuration.
     """
-    values: Any = raw
     try:
         # Use marshal, because it takes a quarter of the time of repr. Use version 2 of its format: later versions mark
         # objects that are referenced more than once, so equal values may give different keys.
-        return marshal.dumps(values, 2)
+        return marshal.dumps(value, 2)
     except ValueError:
-        return repr(raw)  # marshal raises ValueError for objects that are not of built-in types
+        return repr(value)  # marshal raises ValueError for objects that are not of built-in types

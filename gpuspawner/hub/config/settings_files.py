@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.hub.config.offer import make_settings_key
+from gpuspawner.hub.config.offer import make_value_key
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings
 from gpuspawner.settings.files import compute_fingerprint, merge_settings_files
@@ -58,7 +58,7 @@ class ReloadingSettings:
         self._paths, self._parse, self._log = tuple(paths), parse, log
         self._check_interval_s, self._now = check_interval_s, now
         self._base: dict[str, Any] = copy_nested(dict(base))
-        self._base_key = make_settings_key(self._base)
+        self._base_key = make_value_key(self._base)
         self._per_spawner: dict[bytes | str, Settings] = {}
         self._problem = ""
         self._checked_at, (self._fingerprint, _) = now(), compute_fingerprint(paths)
@@ -80,7 +80,7 @@ class ReloadingSettings:
         :raises SettingsError: the settings with the user's changes are invalid.
         """
         self.reload_if_changed()
-        key = make_settings_key(raw)
+        key = make_value_key(raw)
         if key == self._base_key:
             return self._parsed
         if key not in self._per_spawner:
@@ -145,7 +145,7 @@ class SettingsFilesCache:
         :param base: settings in the configured traits, before group overrides and hooks change them for a user.
         :raises SettingsError: the settings are invalid when the files are read for the first time.
         """
-        key = (tuple(paths), make_settings_key(base))
+        key = (tuple(paths), make_value_key(base))
         if key not in self._cache:
             self._cache[key] = ReloadingSettings(
                 paths, base, parse=parse, log=log, check_interval_s=self._check_interval_s

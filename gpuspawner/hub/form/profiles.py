@@ -37,7 +37,7 @@ from gpuspawner.hub.admission.profiles import (
     build_profile_pod,
     format_profile_name,
 )
-from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.config.offer import Offer, make_value_key
 from gpuspawner.hub.errors import RefusedProfile
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.preview import JudgedPod, judge_pod
@@ -124,14 +124,14 @@ class ProfileCards:
 
     def __init__(self) -> None:
         self._pods: OrderedDict[tuple[object, ...], _KeptPod] = OrderedDict()
-        self._completed: tuple[str, LoadedProfiles] = ("", LoadedProfiles())
+        self._completed: tuple[object, LoadedProfiles] = None, LoadedProfiles()
 
     def complete(self, spawner: ProfileSupport, profiles: Sequence[Mapping[str, Any]]) -> LoadedProfiles:
         """Return profiles with the slugs and defaults that KubeSpawner gives them; the caller must not change them.
 
         :param profiles: the profiles of a ``profile_list`` that is no function, and so usually the same for all users.
         """
-        key = repr((type(spawner), profiles))
+        key = (type(spawner), make_value_key(profiles))
         if self._completed[0] != key:
             self._completed = key, _complete(spawner, profiles)
         return self._completed[1]
