@@ -152,10 +152,9 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
     floor = occupancy.find_floor(pod) if pod.preempts else None
     scan = _Scan(pod, occupancy, floor=floor, limit=0)
     for group in occupancy.node_groups.group_nodes(build_node_grouping(pod)):
-        if matches_node_affinity(get_example(group), pod.constraints):
-            scan.add(group, stop_at_fit=True)
-            if scan.has_fit:
-                return True
+        scan.add(group, stop_at_fit=True)
+        if scan.has_fit:
+            return True
     return False
 
 
@@ -214,7 +213,7 @@ class _Scan:
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
-        """Obstacles → number of nodes that have them."""
+        """Obstacles that depend on other pods and free resources → number of nodes that have them."""
 
     @property
     def has_fit(self) -> bool:
@@ -226,9 +225,8 @@ class _Scan:
         :param stop_at_fit: stop at the first node that accepts the pod; only :attr:`has_fit` is right afterwards.
         """
         example = get_example(group)
-        obstacles = self._node_filters.find_obstacles(example)
-        if obstacles:
-            self._nodes[obstacles] += len(group)
+        # Most groups of a cluster with several GPU types end at the node selector, so it comes first.
+        if not matches_node_affinity(example, self._pod.constraints) or self._node_filters.find_obstacles(example):
             return
         # Look at one node only: the same amounts are unknown on all nodes of a group.
         needs = select_countable(self._all_needs, example)
