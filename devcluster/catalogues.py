@@ -6,6 +6,7 @@ and has no file yet gets one with all messages. ``make catalogues`` calls this; 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -72,7 +73,10 @@ def missing(catalogue: Catalog) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Update all languages and those that are named."""
-    for path in sorted({*LOCALE.glob("*.po"), *(LOCALE / f"{name}.po" for name in arguments)}):
+    parser = argparse.ArgumentParser(prog="python -m devcluster.catalogues", description=__doc__)
+    parser.add_argument("languages", nargs="*", help="new languages to begin, such as fr")
+    names = parser.parse_args(arguments).languages
+    for path in sorted({*LOCALE.glob("*.po"), *(LOCALE / f"{name}.po" for name in names)}):
         untranslated = update(path)
         _say(f"{path.stem}: {len(untranslated) or 'nothing'} to translate")
         for message in untranslated:
