@@ -30,8 +30,8 @@ export function suggestionOf(values, data) {
 
 /**
  * What the fields of these names hold while they go with the GPU: the share, or as large a part of it as a node has free, so
- * that a GPU which is free does not wait for CPU and memory that nobody has asked for; at least the default, and no more
- * than it where the share is all that a quota leaves.
+ * that a GPU which is free does not wait for CPU and memory that the user has not asked for; at least the default, and no
+ * more than it where the share is all that a quota leaves.
  */
 export function followedOf(values, data, names) {
   const { gpu } = chosen(values, data);

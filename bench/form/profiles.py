@@ -140,7 +140,7 @@ class _Hub:
         }
 
     async def picked(self, number: int) -> Mapping[str, float]:
-        """Show more forms, each with entries of one profile that nobody had picked before."""
+        """Show more forms, each with entries of one profile that no user had picked before."""
         forms = gauges.Stopwatch()
         for turn in range(number):
             picks = {f"option-{n}": f"entry-{(turn + 1) // ENTRIES**n % ENTRIES}" for n in range(OPTIONS)}

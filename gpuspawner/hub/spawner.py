@@ -538,6 +538,7 @@ class GPUSpawner(ServerLife, GPUSpawnerTraits, KubeSpawner):
 
     @override
     def parse_settings(self) -> Settings:
+        """Return the settings of the user's server."""
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     async def make_offer(self) -> Offer:

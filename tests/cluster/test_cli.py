@@ -177,8 +177,8 @@ def test_the_rules_and_a_cordon_are_shown(program: Program, api: ApiClient) -> N
         said = program("inventory", "--nodes")
     (row,) = [row for row in said.document["nodes"] if row["name"] == "t4-1"]
     assert (row["why_not"], of_type(said, "t4")["free"], of_type(said, "t4")["total"]) == (["Cordoned."], 0, 4)
-    assert of_type(said, K80.slug)["usable_by"]["everybody"] is True
-    assert of_type(said, "t4")["usable_by"] == {"everybody": False, "groups": ["physics"], "users": []}
+    assert of_type(said, K80.slug)["usable_by"]["all_users"] is True
+    assert of_type(said, "t4")["usable_by"] == {"all_users": False, "groups": ["physics"], "users": []}
 
 
 def test_the_verdict_is_what_the_scheduler_does_with_the_pod(program: Program, api: ApiClient) -> None:

@@ -34,7 +34,7 @@ _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 def find_type_access(catalog: Catalog) -> dict[str, Document]:
     """Return slug of a GPU type → users that may choose it, even if they have reached a limit now.
 
-    ``but`` names the groups and users that may not choose a type that everybody else may.
+    ``but`` names the groups and users that may not choose a type that all others may.
 
     The function applies the policy to an imaginary user without groups, to an imaginary member of each group, and to
     each user that the policy names. It does not know the groups of the named users.
@@ -46,12 +46,12 @@ def find_type_access(catalog: Catalog) -> dict[str, Document]:
     by_user = {name: _list_allowed_types(catalog, Person(name=name)) for name in users}
     access: dict[str, Document] = {}
     for slug in catalog.gpus:
-        everybody = slug in default
+        is_for_all = slug in default
         others = {
-            kind: [name for name, allowed in types.items() if (slug in allowed) is not everybody]
+            kind: [name for name, allowed in types.items() if (slug in allowed) is not is_for_all]
             for kind, types in (("groups", by_group), ("users", by_user))
         }
-        access[slug] = {"everybody": True, "but": others} if everybody else {"everybody": False, **others}
+        access[slug] = {"all_users": True, "but": others} if is_for_all else {"all_users": False, **others}
     return access
 
 
@@ -59,7 +59,7 @@ def describe_access(access: Mapping[str, Any]) -> str:
     """Return the users that :func:`find_type_access` found as text, such as "group guests, user ann"."""
     names = access.get("but", access)
     named = ", ".join([*(f"group {name}" for name in names["groups"]), *(f"user {name}" for name in names["users"])])
-    if access["everybody"]:
+    if access["all_users"]:
         return f"all users except {named}" if named else "all users"
     return named or "no user"
 

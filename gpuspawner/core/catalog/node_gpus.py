@@ -117,7 +117,7 @@ class NodeGPU:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelContradiction:
-    """What is known of a node contradicts itself, so that nobody can say what one unit of a resource is.
+    """What is known of a node contradicts itself, so what one unit of a resource is stays unknown.
 
     :param reason: the contradiction, for admins, as the end of a sentence.
     :param is_invalid_mig: whether a label says that the node's MIG layout is invalid.
@@ -161,7 +161,7 @@ Judgment: TypeAlias = NodeGPU | LabelContradiction
 
 
 def read_node_gpu(node: Node, resource: str, *, table: AcceleratorTable) -> Judgment:
-    """Return what one unit of a GPU resource is on a node (GPU, slice or share), or why nobody can say.
+    """Return what one unit of a GPU resource is on a node (GPU, slice or share), or why that is unknown.
 
     :param node: the node, with units of the resource.
     """

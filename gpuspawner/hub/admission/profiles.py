@@ -48,6 +48,7 @@ class ProfileSupport(KubeSpawner):
 
     cards: Any
     has_configured_form: Callable[[], bool]
+    parse_settings: Callable[[], Settings]
     kept_profiles: tuple[float, LoadedProfiles] | None = None
     admission: AdmissionService
     start_state: Any
@@ -70,10 +71,6 @@ class ProfileSupport(KubeSpawner):
     def starts_profile(self) -> bool:
         """Whether the user options are KubeSpawner's, not those of gpuspawner's fields."""
         return not self.has_fields or (bool(self.profile_list) and names_profile(self.user_options))
-
-    def parse_settings(self) -> Settings:
-        """Return the settings of the user's server."""
-        raise NotImplementedError
 
     async def apply_profile(self, offer: Offer) -> None:
         """Apply the profile in the user options as KubeSpawner does; the pod then says which GPUs it asks for.

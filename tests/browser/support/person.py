@@ -87,7 +87,7 @@ class Person:
         return self.page.locator(".jp-Notebook .jp-OutputArea-output").first
 
     async def tab_to(self, selector: str) -> None:
-        """Press Tab until the focus is on an element, as someone without a mouse does."""
+        """Press Tab until the focus is on an element, as a user without a mouse does."""
         for _ in range(MOST_TABS):
             await self.page.keyboard.press("Tab")
             if await self.page.evaluate("selector => document.activeElement.matches(selector)", selector):

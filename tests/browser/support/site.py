@@ -108,7 +108,7 @@ async def answer_posts(page: Page, sent: list[dict[str, list[str]]]) -> None:
 async def sign_in(page: Page, person: dict[str, Any]) -> None:
     """Let the page know its user, as the hub's own pages do, and answer what it asks the REST API about that user.
 
-    :param person: the user as the REST API describes it; the test may change it. Empty = nobody is signed in.
+    :param person: the user as the REST API describes it; the test may change it. Empty = no user is signed in.
     """
 
     async def answer(route: Route) -> None:

@@ -73,7 +73,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the policy lets everybody have in one server.
+    """What the policy lets each user have in one server.
 
     :param products: labels of the nodes whose GPUs are allowed.
     :param images: the images of the list; no other is allowed.
@@ -104,7 +104,7 @@ class Site:
     :param priorities: PriorityClass by slug.
     :param profiles: KubeSpawner's ``profile_list``; the first one is the default.
     :param has_fields: whether gpuspawner's fields can be chosen, perhaps beside the profiles.
-    :param limits: what the policy lets everybody have.
+    :param limits: what the policy lets each user have.
     """
 
     name: str

@@ -74,7 +74,7 @@ async def test_the_users_of_a_type_are_printed_where_there_are_values(parsed: Pa
     assert "usable_by" not in (await rows(parsed))["a100-80gb"]
     values = settings(policy={"default": {"max_gpus": 0}, "groups": {"physics": {"max_gpus": 1}}})
     row = (await rows(parsed, values))["a100-80gb"]
-    assert row["usable_by"] == {"everybody": False, "groups": ["physics"], "users": []}
+    assert row["usable_by"] == {"all_users": False, "groups": ["physics"], "users": []}
     assert format_type_cells(row)[-1] == "group physics"
 
 

@@ -22,8 +22,8 @@ def catalog(policy: dict[str, Any] | None) -> Catalog:
 
 
 def test_without_a_policy_every_user_may_have_everything():
-    everybody = {"everybody": True, "but": {"groups": [], "users": []}}
-    assert find_type_access(catalog(None)) == {"a100": everybody, "mi300": everybody}
+    for_all = {"all_users": True, "but": {"groups": [], "users": []}}
+    assert find_type_access(catalog(None)) == {"a100": for_all, "mi300": for_all}
 
 
 @pytest.mark.parametrize(
